@@ -8,6 +8,7 @@ import {
   initialTurns,
   initialUpdates,
   initialWeights,
+  isEpisodeRecord,
   lineageDistance,
   updateLine,
   weightLine,
@@ -186,7 +187,7 @@ export class Witness {
       case 'turns':
         return foldTurns(this.turns, logged as Logged<TurnsEvent>)
       case 'scores':
-        return logged.key === POLICY && logged.event.type !== 'EpisodeEnded'
+        return logged.key === POLICY && !isEpisodeRecord(logged.event)
           ? foldScores(this.scores, logged as Logged<ScoresEvent>)
           : null
       case 'updates':

@@ -10,6 +10,7 @@ import {
   initialTurns,
   initialUpdates,
   initialWeights,
+  isEpisodeRecord,
   schemaTexts,
   type Event,
   type Logged,
@@ -100,7 +101,9 @@ const read = async (log: EventLog): Promise<Record<string, unknown[]>> => {
     topic === 'turns'
       ? foldTurns(turns, logged as Logged<TurnsEvent>)
       : topic === 'scores'
-        ? foldScores(scores, logged as Logged<ScoresEvent>)
+        ? isEpisodeRecord(logged.event)
+          ? null
+          : foldScores(scores, logged as Logged<ScoresEvent>)
         : topic === 'updates'
           ? foldUpdates(updates, logged as Logged<UpdatesEvent>)
           : topic === 'weights'

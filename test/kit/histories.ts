@@ -44,6 +44,7 @@ const turnOf = (random: Random, past: Written, at: number): Event => {
       at,
       name: random.hex(4),
       policy: random.chance(0.95) ? POLICY : 'other',
+      task: random.pick([null, null, '', 'sort']),
       subject: random.pick(SUBJECTS),
     }),
     after:
@@ -136,6 +137,17 @@ const endOf = (random: Random, { turns }: Written, { session, key, task = null }
     at,
   }
 }
+
+/** Of a session, with a name of its task or without. */
+const beginOf = (random: Random, { turns }: Written, { session, key }: TurnCaptured, at: number): Event => ({
+  type: 'EpisodeBegun',
+  session,
+  policy: random.chance(0.85) ? POLICY : POLICIES[1],
+  task: random.pick(['', 'sort']),
+  key,
+  begunAt: turns.find((turn) => turn.session === session)?.at ?? at,
+  at,
+})
 
 const updateOf = (random: Random, past: Written, at: number): Event => {
   const policy = random.chance(0.8) ? POLICY : POLICIES[1]
@@ -298,6 +310,7 @@ export const randomHistory = (random: Random, count: number): History => {
         at,
       })
     } else if (dice < 54) events.push(endOf(random, past, some, at))
+    else if (dice < 56) events.push(beginOf(random, past, some, at))
     else if (dice < 77) events.push(scoreOf(random, past, at))
     else if (dice < 86) events.push(updateOf(random, past, at))
     else if (dice < 94) events.push(weightOf(random, past, at))

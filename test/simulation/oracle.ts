@@ -8,6 +8,7 @@ import { updateIn } from './history/chains.ts'
 import type { Decided } from './history/decision.ts'
 import { Facts, FOLLOWED } from './history/facts.ts'
 import { History, type Past } from './history/past.ts'
+import { rightBegin, rightRest } from './history/right-begins.ts'
 import { isEndedEpisode, rightEnd } from './history/right-ends.ts'
 import { rightClosing, rightScore } from './history/right-scores.ts'
 import { rightBatch, rightOutcome, usableOf, waitingFor } from './history/right-training.ts'
@@ -36,6 +37,7 @@ export const check = (world: World): { problems: string[]; versions: number; rej
     )
   }
   once(world.decisions, says)
+  for (const rest of world.rests) rightRest(history.past(rest.seen), rest, world.decisions, POLICY, says)
   for (const { by, ordered, seen, refused } of world.told) {
     says(
       rightAnswer(history.past(seen), ordered, refused),
@@ -95,6 +97,8 @@ const right = (world: World, past: Past, then: Past | null, decided: Decided, sa
     case 'TurnSkipped':
     case 'ScoreRevised':
       return rightScore(past, decided, event, world.rules, says)
+    case 'EpisodeBegun':
+      return rightBegin(past, decided, event, says)
     case 'EpisodeEnded':
       return rightEnd(past, decided, event, says)
     case 'BatchSealed':
@@ -160,7 +164,9 @@ const thing = (event: Event): string | null =>
       ? `closes ${event.open.join()}`
       : event.type === 'EpisodeEnded'
         ? `${event.policy} ends ${event.session} by ${event.closing}`
-        : null
+        : event.type === 'EpisodeBegun'
+          ? `${event.policy} begins ${event.session} as ${event.task}`
+          : null
 
 /** Answered and acknowledged records are on the log, in their place. */
 const answers = (world: World, history: Past, says: Says): void => {

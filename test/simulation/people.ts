@@ -27,6 +27,8 @@ export class Client {
   #turns = 0
   #opinion: Opinion | null = null
   #farewell: boolean
+  /** It names the task from its second request on. */
+  readonly #namesLate: boolean
   /** It names its conversation until the first answer only. */
   readonly #forgetsLabel: boolean
 
@@ -40,6 +42,7 @@ export class Client {
     this.#most = FEWEST_TURNS + random.below(MOST_TURNS - FEWEST_TURNS + 1)
     this.task = random.chance(0.4) ? random.pick(['sort', 'sort', 'count', '']) : null
     this.#farewell = this.task !== null || random.chance(0.4)
+    this.#namesLate = this.task !== null && random.chance(0.3)
     this.#say()
   }
 
@@ -80,7 +83,7 @@ export class Client {
       label: this.#forgetsLabel && last ? null : this.label,
       side: false,
       noTrain: random.chance(0.08),
-      task: this.task,
+      task: this.#namesLate && !last ? '' : this.task,
       session: last?.session ?? null,
       ends: gateway.ends,
       waited: false,

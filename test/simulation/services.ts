@@ -162,12 +162,13 @@ export class Scorer extends Process<ScorerState> {
     this.#lookAgain()
   }
   waits(): string | null {
-    const { work, closing, needed, ending } = this.state
+    const { work, closing, needed, beginning, ending } = this.state
     // Closings of sessions that it no longer reads are not read back.
     const closings = [...closing.keys()].filter((session) => this.reads(session)).length
-    return this.#asked.length + work.size + closings + needed.size + ending.size === 0
+    const episodes = beginning.sessions.size + ending.sessions.size
+    return this.#asked.length + work.size + closings + needed.size + episodes === 0
       ? null
-      : `${this.#asked.length} judges, ${work.size} turns, ${closings} closings, ${needed.size} turns without a score, ${ending.size} ends`
+      : `${this.#asked.length} judges, ${work.size} turns, ${closings} closings, ${needed.size} turns without a score, ${beginning.sessions.size} beginnings, ${ending.sessions.size} ends`
   }
 
   act(): boolean {
@@ -190,7 +191,14 @@ export class Scorer extends Process<ScorerState> {
       if (output.do === 'judge') this.#asked.push(output)
       else this.append(output.event)
     }
+    if (outputs.length === 0 && !hasMore(this.state)) this.#rest()
     return outputs.length > 0 || this.#asked.length > 0 || hasMore(this.state)
+  }
+
+  #rest(): void {
+    const { name: writer, life, positions, world } = this
+    const partitions = new Set([0, 1].filter(this.mine))
+    world.rests.push({ writer, life, seen: new Map(positions), partitions, decided: world.decisions.length })
   }
 
   #judge(request: JudgeRequest): void {

@@ -38,15 +38,18 @@ export const agree = (world: World, history: Past, says: Says): void => {
   }
   for (const scorer of world.scorers) {
     const compare = compareOf(scorer.name)
-    const { turns: held, scores: byPolicy, needed, weights, ends, ending } = scorer.state
+    const { turns: held, scores: byPolicy, needed, weights, begins, beginning, ends, ending } = scorer.state
     line(history, weights, POLICY, compare)
     turns(history, held, compare, (session) => scorer.reads(session))
     for (const policy of [POLICY, BRANCH]) scores(history, byPolicy.get(policy), policy, compare)
     compare('turns that need a score', [], [...needed])
-    compare('episodes of which the end is missing', [], [...ending])
+    compare('episodes of which the beginning is missing', [], [...beginning.sessions])
+    compare('episodes of which the end is missing', [], [...ending.sessions])
     for (const [name] of history.sessions()) {
       const end = history.ends(POLICY).get(name)?.event
       const known = ends.get(POLICY)?.get(name)
+      const begun = end ? undefined : history.begins(POLICY).get(name)?.event.task
+      compare(`the beginning of ${name}`, begun, begins.get(POLICY)?.get(name)?.task)
       compare(`the end of ${name}`, end && [end.closing, end.outcome], known && [known.closing, known.outcome])
     }
   }

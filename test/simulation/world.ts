@@ -6,6 +6,7 @@ import type { Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { Branch, BRANCH } from './branch.ts'
 import { Gateway, type Said } from './gateway.ts'
 import type { Decided } from './history/decision.ts'
+import type { Rest } from './history/right-begins.ts'
 import type { ScoringRules } from './history/right-scores.ts'
 import type { TrainingRules } from './history/right-training.ts'
 import { check } from './oracle.ts'
@@ -64,6 +65,7 @@ export class World {
   readonly pleased: boolean
   readonly decisions: Decided[] = []
   readonly told: Told[] = []
+  readonly rests: Rest[] = []
   /** Trainers compute the next batch while the gate measures its parent. */
   readonly ahead: boolean
   /** Some schedules have a newer build, process by process. */

@@ -47,7 +47,10 @@ const OWN = {
     'asked-alone',
     'claims',
     'duplicates',
+    'episode-begins',
     'episode-ends',
+    'episode-records',
+    'missing-records',
     'own-record',
     'policy-bound',
     'need',
@@ -277,7 +280,7 @@ export const compared = async (log: EventLog, name: Name, number: number): Promi
 })
 
 /** Of records of a later version than the golden log has; `snapshots.features.ts` keeps and reads it. */
-const LATER = ['places', 'further places', 'ends']
+const LATER = ['places', 'further places', 'begins', 'ends']
 
 /** The tables of the state of which the golden snapshot has no row of any policy, without those of later records. */
 export const emptyTables = ({ golden, from }: Pick<Compared, 'golden' | 'from'>): string[] => {

@@ -107,7 +107,9 @@ const scorer = (state: ScorerState): Fold => ({
     scores: POLICIES.map((policy) => history.turns.map((id) => state.scores.get(policy)?.turns.get(id))),
     // The set does not depend on how topics interleave; its order does.
     needed: [...state.needed].sort(),
-    ending: [...state.ending].sort(),
+    beginning: [...state.beginning.sessions].sort(),
+    begins: POLICIES.map((policy) => history.sessions.map((id) => state.begins.get(policy)?.get(id))),
+    ending: [...state.ending.sessions].sort(),
     ends: POLICIES.map((policy) => history.sessions.map((id) => state.ends.get(policy)?.get(id))),
     watched: new Map(state.idle.watched),
     weights: weightsOf(state.weights, history, POLICIES),

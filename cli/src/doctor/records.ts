@@ -7,6 +7,7 @@ import {
   foldUpdates,
   foldWeights,
   InstarError,
+  isEpisodeRecord,
   TOPICS,
   type Logged,
   type FoldOutcome,
@@ -27,7 +28,8 @@ import {
   type TemporaryTables,
 } from '@instar/log'
 
-type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome>>
+/** Null: the record has no fold. */
+type Folds = Partial<Record<Topic, (logged: Logged) => FoldOutcome | null>>
 
 export type Unreadable = { topic: Topic; partition: number; offset: number; reason: string }
 
@@ -39,7 +41,7 @@ const foldsOn = (snapshot: Snapshot): Folds => {
   const [updates, weights] = [storedUpdates(snapshot, { training: false }), storedWeights(snapshot)]
   return {
     turns: (logged) => foldTurns(turns, logged as Logged<TurnsEvent>),
-    scores: (logged) => foldScores(scores, logged as Logged<ScoresEvent>),
+    scores: (logged) => (isEpisodeRecord(logged.event) ? null : foldScores(scores, logged as Logged<ScoresEvent>)),
     updates: (logged) => foldUpdates(updates, logged as Logged<UpdatesEvent>),
     weights: (logged) => foldWeights(weights, logged as Logged<WeightsEvent>),
   }
@@ -79,7 +81,7 @@ const readWith = async (log: EventLog, { snapshot, afterFold }: TemporaryTables)
           const fold = folds[topic]
           if (!fold) continue
           const logged = decodeRecord(record)
-          if (!fold(logged).counted) ignored++
+          if (fold(logged)?.counted === false) ignored++
           const written = afterFold(logged)
           if (written) await written
         } catch (error) {

@@ -29,7 +29,7 @@ export const FLOW = {
   },
   scores: {
     key: { field: 'policy' },
-    records: ['TurnScored', 'TurnSkipped', 'ScoreRevised', 'EpisodeEnded'],
+    records: ['TurnScored', 'TurnSkipped', 'ScoreRevised', 'EpisodeBegun', 'EpisodeEnded'],
     writers: ['scorer'],
     readers: ['scorer', 'trainer', 'publisher', 'gateway', 'projections'],
     chain: false,

@@ -119,6 +119,7 @@ const SAMPLES: Event[] = [
   { type: 'TurnScored', ...value, ...score, rank: null },
   { type: 'TurnSkipped', reason: 'abstained', ...score, rank: null },
   { type: 'ScoreRevised', ...value, ...score },
+  { type: 'EpisodeBegun', session: 's', policy: 'policy', task: 't-1', key: 'k', begunAt: 2, at: 6 },
   {
     type: 'EpisodeEnded',
     session: 's',

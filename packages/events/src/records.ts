@@ -6,11 +6,11 @@
  */
 import type { BlobChunk, UpgradesEvent } from './log-records.ts'
 import type { ImportedAdapter, RemoteUpdate, TrainerBound, TrainerScored, UpdateRequested } from './remote-records.ts'
-import type { EpisodeEnded } from './episode-ended.ts'
+import type { EpisodeRecord } from './episode-records.ts'
 import type { ScoredFacts } from './scored-facts.ts'
 
 export type * from './remote-records.ts'
-export type { EpisodeEnded } from './episode-ended.ts'
+export type { EpisodeBegun, EpisodeEnded, EpisodeRecord } from './episode-records.ts'
 export type { ScoredFacts } from './scored-facts.ts'
 export type { BlobChunk, LogCut, ReadersUpgraded, SettingsChanged, StateCheckpointed } from './log-records.ts'
 
@@ -332,11 +332,11 @@ export type TurnsEvent =
   | SessionClosed
   | SessionLinked
   | ResponseDeleted
-/** Scores of turns. The topic `scores` has `EpisodeEnded` too. */
+/** Scores of turns. The topic `scores` has records of episodes too. */
 export type ScoresEvent = TurnScored | TurnSkipped | ScoreRevised
 export type UpdatesEvent = BatchSealed | UpdateComputed | UpdateFailed | TrainerBound | TrainerScored | UpdateRequested
 export type WeightsEvent = LineStarted | VersionPublished | VersionRejected | HeadMoved | LearningFrozen
-export type Event = TurnsEvent | ScoresEvent | EpisodeEnded | UpdatesEvent | WeightsEvent | BlobChunk | UpgradesEvent
+export type Event = TurnsEvent | ScoresEvent | EpisodeRecord | UpdatesEvent | WeightsEvent | BlobChunk | UpgradesEvent
 
 /** A decoded record. `id`: the hash of the record (ids.ts). Partition and offset are those in this log; a copy may differ. */
 export type Logged<E extends Event = Event> = {

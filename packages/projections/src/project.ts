@@ -5,6 +5,7 @@
  * which rows to write.
  */
 import { readWritten } from '@instar/events/codec'
+import { isEpisodeRecord } from '@instar/events/episode-records'
 import { foldScores, initialScores, isDiscardRank, type ScoresState } from '@instar/events/folds/scores'
 import type { Table } from '@instar/events/folds/table'
 import { foldTurns, initialTurns, type TurnsState } from '@instar/events/folds/turns'
@@ -74,8 +75,8 @@ const fold = (state: Projection, logged: Logged, rows: ProjectedRows): string | 
     if (!outcome.counted) return outcome.why
     if (!hasValidTimes(logged.event)) return TIME_OUT_OF_RANGE
     turnsRows(state.turns, logged, rows)
-  } else if (logged.event.type === 'EpisodeEnded') {
-    // No row: the closing has its outcome, on `turns`.
+  } else if (isEpisodeRecord(logged.event)) {
+    // No row: turns and closing are on `turns`.
     return null
   } else if (isOf(logged, 'scores')) {
     const scores = state.scores.get(logged.key) ?? initialScores()

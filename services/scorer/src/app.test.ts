@@ -195,17 +195,38 @@ test('an episode that a client ends has its outcome on `scores` once, also after
   const scorer = await started(bench)
   const turns = chat('s', 10, 'Sort it.', 'Done.').map((turn) => ({ ...turn, task: 'sort' }))
   const open = turns.map(({ turn }) => turn)
-  await bench.say(...turns, { type: 'SessionClosed', session: 's', open, why: 'client', outcome: 0.5, at: 20 })
-  const said = (await bench.until(2)) as Event[]
+  await bench.say(...turns)
+  await bench.until(1)
+  await bench.say({ type: 'SessionClosed', session: 's', open, why: 'client', outcome: 0.5, at: 20 })
+  const said = (await bench.until(3)) as Event[]
   const [end] = said.filter((event) => event.type === 'EpisodeEnded')
-  assert.deepEqual(said.map(({ type }) => type).sort(), ['EpisodeEnded', 'TurnSkipped'])
+  assert.deepEqual(said.map(({ type }) => type).sort(), ['EpisodeBegun', 'EpisodeEnded', 'TurnSkipped'])
   assert.deepEqual([end?.outcome, end?.task, end?.turns, end?.endedAt], [0.5, 'sort', open, 20])
   assert.equal(await scorer.settled(), true)
   await scorer.stop()
   const again = await started(bench)
   assert.equal(await again.settled(), true)
   await again.stop()
-  assert.equal((await bench.until(2)).length, 2)
+  assert.equal((await bench.until(3)).length, 3)
+})
+
+test('an episode that runs has its beginning on `scores` once, also after a restart of the scorer', async () => {
+  const bench = new Bench()
+  await bench.watch()
+  const scorer = await started(bench)
+  const [turn] = chat('s', 10, 'Sort it.', 'Done.').map((one) => ({ ...one, task: 'sort' }))
+  await bench.say(turn!)
+  const [begin] = (await bench.until(1)) as Event[]
+  assert.ok(begin?.type === 'EpisodeBegun')
+  assert.deepEqual([begin.session, begin.task, begin.key, begin.begunAt], ['s', 'sort', turn!.key, 10])
+  assert.equal(await scorer.settled(), true)
+  await scorer.stop()
+  const again = await started(bench)
+  const another = captured({ session: 's', messages: [user('Again.')], answer: 'Done.', at: 15, name: 'another' })
+  await bench.say({ ...another, task: 'sort' })
+  assert.equal(await again.settled(), true)
+  await again.stop()
+  assert.equal((await bench.until(1)).length, 1)
 })
 
 test('of two concurrent scorers one score counts per turn', async () => {

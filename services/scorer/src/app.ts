@@ -65,7 +65,7 @@ export type ScorerPorts = DeciderPorts & {
 }
 
 export type Scorer = {
-  /** With the log read to its end as of the call: is every turn scored that is to be, and every end of an episode recorded? */ settled(): Promise<boolean>
+  /** With the log read to its end as of the call: is every turn scored that is to be, and every beginning and end of an episode recorded? */ settled(): Promise<boolean>
   start(): Promise<void>
   /** From here on these judge, in the place of those of the configuration. */
   useJudges(judges: readonly Judge[]): void

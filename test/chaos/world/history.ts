@@ -5,6 +5,7 @@
 import {
   decodeReadable,
   InstarError,
+  isEpisodeRecord,
   type BatchSealed,
   type Event,
   type LineStarted,
@@ -158,7 +159,7 @@ export class History {
     }
     this.#seen.add(logged.id)
     if (logged.topic === 'turns') this.#turn(logged)
-    else if (logged.event.type === 'EpisodeEnded') return
+    else if (isEpisodeRecord(logged.event)) return
     else if (logged.key === POLICY && logged.topic === 'scores') this.#score(logged as Logged<ScoresEvent>)
     else if (logged.key === POLICY && logged.topic === 'updates') this.#update(logged as Logged<UpdatesEvent>)
     else if (logged.key === POLICY && logged.topic === 'weights') this.#weight(logged as Logged<WeightsEvent>)

@@ -1,9 +1,9 @@
 /** The log as plain lists: the records of one key of one topic, in order, up to a position. */
-import type { EpisodeEnded, Event, Logged, ScoresEvent, TurnsEvent, UpdatesEvent, WeightsEvent } from '@instar/events'
+import type { EpisodeRecord, Event, Logged, ScoresEvent, TurnsEvent, UpdatesEvent, WeightsEvent } from '@instar/events'
 import { slot, type Ends } from '../sim-log.ts'
 
 export type Fact<E extends Event = Event> = { id: string; at: number; partition: number; event: E }
-type Events = { turns: TurnsEvent; scores: ScoresEvent | EpisodeEnded; updates: UpdatesEvent; weights: WeightsEvent }
+type Events = { turns: TurnsEvent; scores: ScoresEvent | EpisodeRecord; updates: UpdatesEvent; weights: WeightsEvent }
 export type Followed = keyof Events
 export const FOLLOWED: readonly Followed[] = ['turns', 'scores', 'updates', 'weights']
 

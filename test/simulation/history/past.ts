@@ -1,9 +1,9 @@
 /** The history at the positions of a process: the sessions, scores and chains of the records before them. */
-import type { EpisodeEnded } from '@instar/events'
+import type { EpisodeBegun, EpisodeEnded } from '@instar/events'
 import type { Ends } from '../sim-log.ts'
 import { lineOf, trainingOf, type Line, type Training } from './chains.ts'
 import type { Fact, Facts, Followed } from './facts.ts'
-import { endsOf, scoresOf, type Score } from './scores.ts'
+import { beginsOf, endsOf, scoresOf, type Score } from './scores.ts'
 import { sessionOf, type Session, type Turn } from './session.ts'
 
 /** Results for the same records are computed once. */
@@ -43,6 +43,9 @@ export class Past {
   }
   ends(policy: string): Map<string, Fact<EpisodeEnded>> {
     return this.#of('scores', policy, endsOf, 'ends')
+  }
+  begins(policy: string): Map<string, Fact<EpisodeBegun>> {
+    return this.#of('scores', policy, beginsOf, 'begins')
   }
   training(policy: string): Training {
     return this.#of('updates', policy, trainingOf)

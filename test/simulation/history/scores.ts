@@ -1,5 +1,5 @@
 /** The score of a turn in force: the judges' first, unless a user rated the turn. */
-import type { EpisodeEnded, ScoresEvent } from '@instar/events'
+import type { EpisodeBegun, EpisodeEnded, EpisodeRecord, ScoresEvent } from '@instar/events'
 import type { Fact } from './facts.ts'
 
 export type Score = {
@@ -10,8 +10,8 @@ export type Score = {
 }
 
 /** `facts`: all records of one policy. */
-export const scoresOf = (facts: readonly Fact<ScoresEvent | EpisodeEnded>[]): Map<string, Score> => {
-  const scores = facts.filter((fact): fact is Fact<ScoresEvent> => fact.event.type !== 'EpisodeEnded')
+export const scoresOf = (facts: readonly Fact<ScoresEvent | EpisodeRecord>[]): Map<string, Score> => {
+  const scores = facts.filter((fact): fact is Fact<ScoresEvent> => 'turn' in fact.event)
   return new Map([...Map.groupBy(scores, ({ event }) => event.turn)].map(([turn, all]) => [turn, scoreOf(all)]))
 }
 
@@ -19,12 +19,29 @@ export const scoresOf = (facts: readonly Fact<ScoresEvent | EpisodeEnded>[]): Ma
  * By session the record of its end in force: the first with an outcome, or else the first. Sessions here are too short for an end in
  * several records.
  */
-export const endsOf = (facts: readonly Fact<ScoresEvent | EpisodeEnded>[]): Map<string, Fact<EpisodeEnded>> => {
-  const ends = facts.filter((fact): fact is Fact<EpisodeEnded> => fact.event.type === 'EpisodeEnded')
-  const inForce = (all: readonly Fact<EpisodeEnded>[]): Fact<EpisodeEnded> =>
-    all.find(({ event }) => event.outcome !== null) ?? all[0]!
-  return new Map([...Map.groupBy(ends, ({ event }) => event.session)].map(([session, all]) => [session, inForce(all)]))
-}
+export const endsOf = (facts: readonly Fact<ScoresEvent | EpisodeRecord>[]): Map<string, Fact<EpisodeEnded>> =>
+  inForce(
+    facts.filter((fact): fact is Fact<EpisodeEnded> => fact.event.type === 'EpisodeEnded'),
+    ({ outcome }) => outcome !== null,
+  )
+
+/** By session the record of its beginning in force: the first that names a task, or else the first. */
+export const beginsOf = (facts: readonly Fact<ScoresEvent | EpisodeRecord>[]): Map<string, Fact<EpisodeBegun>> =>
+  inForce(
+    facts.filter((fact): fact is Fact<EpisodeBegun> => fact.event.type === 'EpisodeBegun'),
+    ({ task }) => task !== '',
+  )
+
+const inForce = <E extends EpisodeRecord>(
+  facts: readonly Fact<E>[],
+  says: (event: E) => boolean,
+): Map<string, Fact<E>> =>
+  new Map(
+    [...Map.groupBy(facts, ({ event }) => event.session)].map(([session, all]) => [
+      session,
+      all.find(({ event }) => says(event)) ?? all[0]!,
+    ]),
+  )
 
 const scoreOf = (records: readonly Fact<ScoresEvent>[]): Score => {
   const counted = records.filter((one, i) => i === 0 || records.slice(0, i).every((before) => isAbove(one, before)))

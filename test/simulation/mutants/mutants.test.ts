@@ -34,6 +34,7 @@ const HERE = [
   'rollbackAnywhere',
   'outcomeAgain',
   'plainEndStands',
+  'begunUnsaid',
   'abortedEpisodeTaken',
   'outcomePerTurn',
   'abortedKeepsScore',

@@ -102,6 +102,16 @@ export const MUTANTS: readonly Mutant[] = [
       ['if (outcome === null) return false', ''],
     ],
   }),
+  ...of('packages/events/src/folds/episode-begins.ts', {
+    begunThoughEnded: [
+      'the beginning of an episode counts behind its end',
+      ['if (ends?.has(session)) return false', ''],
+    ],
+    unnamedStands: [
+      'a task that is named later is not recorded',
+      ["return !before || (before.task === '' && task !== '')", 'return !before'],
+    ],
+  }),
   ...of('packages/events/src/folds/chain.ts', {
     anyLink: [
       'a record of a chain counts whatever its predecessor',
@@ -251,21 +261,42 @@ export const MUTANTS: readonly Mutant[] = [
       'an episode that was closed without an outcome has no end',
       ['if (!closed || !first', 'if (outcome === null || !first'],
     ],
-    endAppendedAgain: [
-      'an end is appended again before it is read back',
-      ['if (state.endsAppended.has(nameOf(end))) continue', ''],
-    ],
-    everybodyEnds: [
-      "episodes of other scorers' partitions are ended",
-      ['if (!session || !assigned(session.turns[0]?.partition ?? -1)) continue', 'if (!session) continue'],
-    ],
-    endNotHandedOver: [
-      'who is given a partition does not look at the ends that are missing there',
-      ['for (const session of state.ending) state.endsToLookAt.add(session)', ''],
-    ],
     unjudgedCovered: [
       'an outcome covers turns that are not scored',
       ['turn.outcomeBy === closing && isJudged(turn)', 'turn.outcomeBy === closing'],
+    ],
+  }),
+  ...of('services/scorer/src/core/episode-begins.ts', {
+    begunUnsaid: [
+      'an episode that runs has no beginning',
+      ['const isNew = isWaiting(turn) && !isKnown(state, turn)', 'const isNew = false'],
+    ],
+    namedUnsaid: [
+      'nobody notices that a task is named later',
+      ['else if (isNew || isFirstNamed(session, turn))', 'else if (isNew)'],
+    ],
+    unusableBegins: [
+      'an episode begins with a turn that no batch can use',
+      ['turn.task !== null && whyUnusable(turn) === null', 'turn.task !== null'],
+    ],
+    closedBegins: [
+      'an episode begins though its session is closed',
+      ['if (closed || !first) return []', 'if (!first) return []'],
+      ['setMissing(state.beginning, event.session, false)', 'look(state, session)'],
+    ],
+  }),
+  ...of('services/scorer/src/core/missing-records.ts', {
+    appendedAgain: [
+      'a record of an episode is appended again before it is read back',
+      ['if (missing.appended.has(nameOf(said))) continue', ''],
+    ],
+    everybodyRecords: [
+      "episodes of other scorers' partitions are recorded",
+      ['if (!session || !assigned(session.turns[0]?.partition ?? -1)) continue', 'if (!session) continue'],
+    ],
+    episodesNotHandedOver: [
+      'who is given a partition does not look at the records of episodes that are missing there',
+      ['for (const session of sessions) toLookAt.add(session)', ''],
     ],
   }),
   ...of('packages/process/src/own-partitions.ts', {

@@ -20,14 +20,17 @@ export const clearTurns = (file: FoldFile): void => {
   for (const table of ['sessions', 'sessions turns']) file.clear(table)
 }
 
-/** The closed sessions of `storedTurns`, each whole, one at a time. */
-export const closedSessions = function* (file: FoldFile): Generator<SessionState> {
+/** The sessions of `storedTurns` that are closed, or those that are not, each whole, one at a time. */
+export const sessionsOf = function* (
+  file: FoldFile,
+  { closed }: Pick<SessionState, 'closed'>,
+): Generator<SessionState> {
   for (let after = '', page = file.entries('sessions', after); page.length > 0; page = file.entries('sessions', after))
     for (const [key, bytes] of page) {
       after = key
       const [fields, count, first] = fromBytes(bytes) as SessionRow
       const session = unpackFields(fields, key)
-      if (!session.closed) continue
+      if (session.closed !== closed) continue
       for (let [row, turns] = [1, first]; ; row += 1) {
         for (const turn of turns) addTurn(session, unpackTurn(turn, session))
         if (session.turns.length >= count) break

@@ -89,6 +89,11 @@ export const METRICS = {
     of: 'scorer',
     help: 'Turns that need a score and have none, in the partitions of `turns` that this process has read.',
   },
+  instar_scorer_episodes_beginning: {
+    type: 'gauge',
+    of: 'scorer',
+    help: 'Episodes that run and whose beginning is not on `scores` yet: those of before all readers support the record, and others for a moment.',
+  },
   instar_scorer_episodes_ending: {
     type: 'gauge',
     of: 'scorer',

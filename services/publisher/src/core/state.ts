@@ -9,6 +9,7 @@ import {
   initialScores,
   initialUpdates,
   initialWeights,
+  isEpisodeRecord,
   updateLine,
   weightLine,
   type Event,
@@ -82,7 +83,7 @@ export const initialState = (policy: string): MemoryPublisher => ({
 export const evolve = (state: PublisherState, logged: Logged<Event>): FoldOutcome | null => {
   switch (logged.topic) {
     case 'scores':
-      return logged.key !== state.policy || logged.event.type === 'EpisodeEnded'
+      return logged.key !== state.policy || isEpisodeRecord(logged.event)
         ? null
         : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'updates':

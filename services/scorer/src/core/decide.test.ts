@@ -58,7 +58,8 @@ class Scene {
     return decide(this.state, rules, 100)
   }
   request(rules: Rules = RULES): JudgeRequest {
-    const [output, ...more] = this.decide(rules)
+    const outputs = this.decide(rules).filter((one) => one.do === 'judge' || one.event.type !== 'EpisodeBegun')
+    const [output, ...more] = outputs
     assert.equal(more.length, 0)
     assert.ok(output?.do === 'judge')
     return output

@@ -13,7 +13,7 @@ import {
   shownOf,
   weightLine,
   written,
-  type EpisodeEnded,
+  type EpisodeRecord,
   type ScoreRevised,
   type ScoreState,
   type SessionClosed,
@@ -26,7 +26,7 @@ import { LEAST_AGREEMENT, withAgreement } from './claims.ts'
 import { countPending, MOST_DUPLICATES, seenIn, seenName, withCap } from './duplicates.ts'
 import { earliest, park, pop, unpark, unwatch, watchAgain } from './idle.ts'
 import type { Judged } from './judgement.ts'
-import { endEpisodes, hasEnds, lookAtEnds } from './episode-ends.ts'
+import { episodeRecords, hasEpisodes, lookAtEpisodes } from './episode-records.ts'
 import { needOf, rankOf, scoreOf, type Need } from './need.ts'
 import { withNegation } from './negation.ts'
 import { LEAST_OPINIONS, withRecord } from './own-record.ts'
@@ -55,12 +55,12 @@ export type JudgeRequest = Need & {
 }
 
 type ScoreEvent = TurnScored | TurnSkipped | ScoreRevised
-export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed | EpisodeEnded } | JudgeRequest
+export type Output = { do: 'append'; record: string; event: ScoreEvent | SessionClosed | EpisodeRecord } | JudgeRequest
 
 /**
  * Looks at each turn that was touched, once: what it hands out is marked in `state.work`, so that at most one
  * append of a turn is unread, and the turn is touched again when that is read back or something new is said of it.
- * Turns that are others' to score stay among those that are needed, for `lookAgain`. Ends of episodes follow. After `most` outputs, or LOOKS
+ * Turns that are others' to score stay among those that are needed, for `lookAgain`. Records of episodes follow. After `most` outputs, or LOOKS
  * turns of a walk over all that are needed, the rest waits for the next call.
  */
 export const decide = (
@@ -93,7 +93,7 @@ export const decide = (
     state.work.set(id, { step: 'judging', ask: state.asked, cause: need.cause })
     outputs.push({ do: 'judge', ask: state.asked, turn: id, ...need })
   }
-  return [...outputs, ...endEpisodes(state, now, assigned, most - outputs.length)]
+  return [...outputs, ...episodeRecords(state, now, assigned, most - outputs.length)]
 }
 
 /** Touched turns first, then those of the walk over all needed turns. Each is removed as it is yielded. */
@@ -121,7 +121,7 @@ const walks = new WeakMap<ScorerState, Iterator<string, undefined>>()
 
 /** There is more to look at than the last `decide` did. */
 export const hasMore = (state: ScorerState): boolean =>
-  state.touched.size > 0 || state.sweep || walks.has(state) || hasEnds(state)
+  state.touched.size > 0 || state.sweep || walks.has(state) || hasEpisodes(state)
 
 /** True for a turn that no batch will take by the time it is scored. Imported turns are always judged. */
 export const isStale = (
@@ -145,11 +145,11 @@ export const passOver = (state: ScorerState, request: JudgeRequest, reason: Pass
   judged(state, request, { verdicts: [], reward: null, judge: null, hint: null, hintJudge: null, reason }, now)
 
 /**
- * Call when the assignment changed: the next `decide` looks at all unscored turns and missing ends of episodes of the assigned
+ * Call when the assignment changed: the next `decide` looks at all unscored turns and missing records of episodes of the assigned
  * partitions, also those that another process had begun.
  */
 export const lookAgain = (state: ScorerState): void => {
-  lookAtEnds(state)
+  lookAtEpisodes(state)
   state.sweep = true
   unpark(state.idle)
 }

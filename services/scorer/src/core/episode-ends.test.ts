@@ -1,34 +1,19 @@
 /** The ends of episodes on `scores`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MOST_CLOSED, NEWEST, RELEASED, type EpisodeEnded, type Event, type SessionClosed } from '@instar/events'
-import { evolve, forgetWork, initialState, lookAgain, type ScorerState } from '../app.ts'
-import { captured, logged } from '../../../../test/kit/scored-history.ts'
-import { endEpisodes, hasEnds, isEnded } from './episode-ends.ts'
+import { MOST_CLOSED, NEWEST, RELEASED, type EpisodeEnded, type Event } from '@instar/events'
+import { forgetWork, lookAgain } from '../app.ts'
+import { EpisodeScene, taskClosed, taskTurn } from '../../../../test/kit/episode-scene.ts'
+import { captured } from '../../../../test/kit/scored-history.ts'
+import { endEpisodes } from './episode-ends.ts'
+import { hasMissing, isComplete } from './missing-records.ts'
 
-const turn = (name: string, task: string | null = 'sort', at = 10) => ({
-  ...captured({ session: 's', messages: [{ role: 'user', content: name }], answer: `A ${name}`, at, name }),
-  task,
-})
+const [turn, closed] = [taskTurn, taskClosed]
 const [one, two] = [turn('1'), turn('2', 'sort', 20)]
-const closed = (more: Partial<SessionClosed> = {}): SessionClosed => ({
-  type: 'SessionClosed',
-  session: 's',
-  open: [one.turn, two.turn],
-  why: 'client',
-  at: 30,
-  ...more,
-})
 
-class Scene {
-  readonly state: ScorerState = initialState()
-  offset = 0
-  read(...events: Event[]): string[] {
-    return events.map((event) => {
-      const record = logged(event, this.offset++)
-      evolve(this.state, record)
-      return record.id
-    })
+class Scene extends EpisodeScene {
+  isEnded(): boolean {
+    return isComplete(this.state.ending, 'EpisodeEnded', this.state.versions)
   }
   ends(assigned = true, most = Infinity): EpisodeEnded[] {
     return endEpisodes(this.state, 100, () => assigned, most).map(({ event }) => event)
@@ -61,9 +46,9 @@ test('the end of an episode is recorded once, with its outcome and the turns tha
     at: 100,
   })
   lookAgain(scene.state)
-  assert.deepEqual([scene.ends(), isEnded(scene.state)], [[], false], 'it is on its way')
+  assert.deepEqual([scene.ends(), scene.isEnded()], [[], false], 'it is on its way')
   scene.read(end!, end!)
-  assert.deepEqual([scene.ends(), isEnded(scene.state), scene.state.endsAppended.size], [[], true, 0])
+  assert.deepEqual([scene.ends(), scene.isEnded(), scene.state.ending.appended.size], [[], true, 0])
 })
 
 test('an episode that is closed without an outcome ends without one, and once more with one', () => {
@@ -83,7 +68,7 @@ test('an episode that is closed without an outcome ends without one, and once mo
     [later, -1, 40, [one.turn, two.turn], 'count'],
   )
   scene.read(end!, { ...plain!, at: 101 }, { ...end!, at: 102 })
-  assert.deepEqual([scene.ends(), scene.state.ending.size], [[], 0])
+  assert.deepEqual([scene.ends(), scene.state.ending.sessions.size], [[], 0])
   assert.equal(scene.state.ends.get('policy')?.get('s')?.outcome, -1)
 })
 
@@ -93,7 +78,7 @@ test('an aborted episode ends without an outcome; a session without a task and w
   assert.deepEqual([scene.ends()[0]?.closing, scene.ends().length], [aborted, 0])
   const plain = new Scene()
   plain.read(turn('1', null), closed())
-  assert.deepEqual([plain.ends(), plain.state.ending.size], [[], 0])
+  assert.deepEqual([plain.ends(), plain.state.ending.sessions.size], [[], 0])
   plain.read(turn('2', 'sort', 50))
   assert.equal(plain.ends().length, 1, 'its session was closed before its first turn with a task')
 })
@@ -109,16 +94,19 @@ test('who is given the partition records what is missing, and nobody else does',
   const [again] = scene.ends(true)
   assert.equal(again?.session, 's', 'a process that starts on the state appends it')
   scene.read({ ...again!, at: 90 })
-  assert.deepEqual([scene.ends(), scene.state.ending.size], [[], 0], "another process's record counts as well")
+  assert.deepEqual([scene.ends(), scene.state.ending.sessions.size], [[], 0], "another process's record counts as well")
 })
 
 test('nothing is recorded before all readers support the record, and all of it afterwards', () => {
   const scene = new Scene()
   scene.state.versions = RELEASED
   scene.read(one, closed({ outcome: 1, open: [one.turn] }))
-  assert.deepEqual([scene.ends(), hasEnds(scene.state), isEnded(scene.state)], [[], false, true])
+  assert.deepEqual(
+    [scene.ends(), hasMissing(scene.state.ending, 'EpisodeEnded', scene.state.versions), scene.isEnded()],
+    [[], false, true],
+  )
   scene.state.versions = NEWEST
-  assert.equal(isEnded(scene.state), false)
+  assert.equal(scene.isEnded(), false)
   assert.equal(scene.ends().length, 1)
 })
 
@@ -139,7 +127,7 @@ test('a record has at most MOST_CLOSED turns; of an end in several each is neede
   const [missing, ...more] = scene.ends()
   assert.deepEqual([missing?.part, missing?.turns, more], [0, first?.turns, []])
   scene.read(missing!)
-  assert.deepEqual([scene.ends(), scene.state.ending.size], [[], 0])
+  assert.deepEqual([scene.ends(), scene.state.ending.sessions.size], [[], 0])
 })
 
 test('at most so many are handed out at a time, and the rest with the next call', () => {
@@ -167,7 +155,7 @@ test('ends that are recorded a few at a time are found by one walk', () => {
       return this.values()
     }
   }
-  scene.state.endsToLookAt = new Counted()
+  scene.state.ending.toLookAt = new Counted()
   for (let n = 0; n < ENDS; n += 1) {
     const said = { ...captured({ session: `s${n}`, messages: [], answer: 'A', at: n }), task: 'sort' }
     scene.read(said, closed({ session: `s${n}`, open: [said.turn] }))

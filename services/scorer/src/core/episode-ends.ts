@@ -1,20 +1,13 @@
-/**
- * The ends of episodes: for each session that a closing ended and that is an episode, a record on `scores`. Appended like a
- * score: it is needed until it is read back, and whoever is given the partition appends what is missing.
- */
+/** The ends of episodes: for each session that a closing ended and that is an episode, a record on `scores`. */
 import {
   closings,
-  encodeEvent,
   foldEpisodeEnd,
   isMissing,
-  isReadable,
-  NEWEST,
   taskOf,
   type EpisodeEnded,
   type EpisodeEnds,
   type FoldOutcome,
   type Logged,
-  type Queue,
   type SessionState,
   type Table,
   type TurnState,
@@ -22,18 +15,15 @@ import {
   type TurnsState,
   type Versions,
 } from '@instar/events'
+import { appendMissing, readBack, setMissing, type MissingRecords, type RecordKind } from './missing-records.ts'
 import { isJudged } from './need.ts'
 
 export type EndingState = {
   turns: TurnsState
   /** The ends that were read, by policy and session. */
   ends: Table<string, EpisodeEnds>
-  /** Sessions whose end is on no record that was read, on any partition. */
-  ending: Queue
-  /** Those of them that `endEpisodes` is to look at: it has not since something was read of them. */
-  endsToLookAt: Set<string>
-  /** Records that were appended and not read back, by what they say. */
-  endsAppended: Map<string, string>
+  /** Sessions without a record of their end. */
+  ending: MissingRecords
   versions?: Versions
 }
 
@@ -81,7 +71,7 @@ export const noteEnd = (state: EndingState, event: TurnsEvent): void => {
   const known = state.ends.get(event.policy)?.get(event.session)
   if (known && (session.outcome === null || known.outcome !== null)) return
   // Without a walk over the turns of the session for each.
-  if (state.ending.has(event.session)) state.endsToLookAt.add(event.session)
+  if (state.ending.sessions.has(event.session)) state.ending.toLookAt.add(event.session)
   else look(state, session)
 }
 
@@ -90,77 +80,26 @@ export const evolveEnd = (state: EndingState, logged: Logged<EpisodeEnded>): Fol
   let ends = state.ends.get(event.policy)
   if (!ends) state.ends.set(event.policy, (ends = new Map()))
   const outcome = foldEpisodeEnd(ends, logged)
-  if (state.endsAppended.get(nameOf(event)) === id) state.endsAppended.delete(nameOf(event))
-  const session = state.ending.has(event.session) ? state.turns.sessions.get(event.session) : undefined
+  readBack(state.ending, nameOf(event), id)
+  const session = state.ending.sessions.has(event.session) ? state.turns.sessions.get(event.session) : undefined
   if (session) look(state, session)
   return outcome
 }
 
-const look = (state: EndingState, session: SessionState): void => {
-  if (missingOf(state, session).length > 0) {
-    state.ending.add(session.session)
-    state.endsToLookAt.add(session.session)
-  } else {
-    state.ending.delete(session.session)
-    state.endsToLookAt.delete(session.session)
-  }
-}
+const look = (state: EndingState, session: SessionState): void =>
+  setMissing(state.ending, session.session, missingOf(state, session).length > 0)
 
 const missingOf = (state: EndingState, session: SessionState): Omit<EpisodeEnded, 'at'>[] =>
   endsOf(session).filter((one) => isMissing(state.ends.get(one.policy), one))
 
-/** All whose end is missing are looked at: also those that others had begun, or a process before this one. */
-export const lookAtEnds = (state: EndingState): void => {
-  for (const session of state.ending) state.endsToLookAt.add(session)
-}
-
-/** Whether `endEpisodes` has something to look at. Nothing is appended before all readers support the record. */
-export const hasEnds = ({ endsToLookAt, versions = NEWEST }: EndingState): boolean =>
-  endsToLookAt.size > 0 && isReadable(versions, 'EpisodeEnded')
-
-/** Whether nothing that may be written is missing. */
-export const isEnded = ({ ending, versions = NEWEST }: EndingState): boolean =>
-  ending.size === 0 || !isReadable(versions, 'EpisodeEnded')
-
-/** Where a walk has come to: a new one would pass over the places of all that was removed. */
-const walks = new WeakMap<Set<string>, Iterator<string, undefined>>()
-
-/** Removes the first one. */
-const nextEnd = (ends: Set<string>): string | undefined => {
-  const walk = walks.get(ends) ?? ends.values()
-  const { value } = walk.next()
-  if (value === undefined) walks.delete(ends)
-  else walks.set(ends, walk)
-  if (value !== undefined) ends.delete(value)
-  return value
-}
-
-/**
- * The records of ends in the assigned partitions that are missing and not on their way, `most` and the rest of the last
- * session at most.
- */
 export const endEpisodes = (
   state: EndingState,
   now: number,
   assigned: (partition: number) => boolean,
-  most = Infinity,
+  most?: number,
 ): { do: 'append'; record: string; event: EpisodeEnded }[] => {
-  const outputs: { do: 'append'; record: string; event: EpisodeEnded }[] = []
-  if (!hasEnds(state)) return outputs
-  while (outputs.length < most) {
-    const id = nextEnd(state.endsToLookAt)
-    if (id === undefined) break
-    const session = state.turns.sessions.get(id)
-    if (!session || !assigned(session.turns[0]?.partition ?? -1)) continue
-    for (const end of missingOf(state, session)) {
-      if (state.endsAppended.has(nameOf(end))) continue
-      const event: EpisodeEnded = { ...end, at: now }
-      const { id: record } = encodeEvent(event, state.versions)
-      state.endsAppended.set(nameOf(end), record)
-      outputs.push({ do: 'append', record, event })
-    }
-  }
-  return outputs
+  const kind: RecordKind<EpisodeEnded> = { type: 'EpisodeEnded', nameOf, of: (session) => missingOf(state, session) }
+  return appendMissing(state, state.ending, kind, now, assigned, most)
 }
 
 const nameOf = ({ session, policy, closing, part }: Omit<EpisodeEnded, 'at'>): string =>

@@ -11,9 +11,11 @@ import {
   initialWeights,
   lastShown,
   openTurns,
+  isEpisodeRecord,
   unshownBeside,
-  type EpisodeEnded,
+  type EpisodeBegins,
   type EpisodeEnds,
+  type EpisodeRecord,
   type Event,
   type Logged,
   type MemoryScores,
@@ -30,7 +32,15 @@ import {
 import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
-import { evolveEnd, isEnded, lookAtEnds, noteEnd, type EndingState } from './episode-ends.ts'
+import {
+  areRecorded,
+  evolveEpisode,
+  forgetEpisodes,
+  lookAtEpisodes,
+  noteEpisode,
+  type EpisodeState,
+} from './episode-records.ts'
+import { missingRecords } from './missing-records.ts'
 import { needOf, type ScoredTurns } from './need.ts'
 import { foldRecord, type RecordTable } from './own-record.ts'
 import { WaitingTurns } from './waiting.ts'
@@ -44,7 +54,7 @@ type PendingStep =
 
 export type ScorerState = ScoredTurns &
   AskedState &
-  EndingState & {
+  EpisodeState & {
     /** How far a turn's version is from the head: what will be stale is not for a slow judge. */
     weights: WeightsState
     /** Values that people said are right. */
@@ -72,10 +82,11 @@ export type ScorerState = ScoredTurns &
     versions?: Versions
   }
 
-type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights' | 'ends'> & {
+type MemoryScorer = Omit<ScorerState, 'turns' | 'scores' | 'weights' | 'begins' | 'ends'> & {
   turns: MemoryTurns
   scores: Map<string, MemoryScores>
   weights: MemoryWeights
+  begins: Map<string, EpisodeBegins>
   ends: Map<string, EpisodeEnds>
 }
 
@@ -91,10 +102,10 @@ export const initialState = (): MemoryScorer => ({
   records: new Map(),
   questions: new Map(),
   askers: new Map(),
+  begins: new Map(),
+  beginning: missingRecords(),
   ends: new Map(),
-  ending: new Set(),
-  endsToLookAt: new Set(),
-  endsAppended: new Map(),
+  ending: missingRecords(),
   needed: new Set(),
   touched: new Set(),
   sweep: false,
@@ -118,13 +129,13 @@ export const forgetWork = (state: ScorerState): void => {
   state.pendingSeen.clear()
   state.pendingAsked.clear()
   state.closing.clear()
-  state.endsAppended.clear()
-  lookAtEnds(state)
+  forgetEpisodes(state)
+  lookAtEpisodes(state)
   rebuild(state.idle)
 }
 
-/** Whether no turn needs a score but `held` that are held, and no end of an episode that may be written is missing. */
-export const isDone = (state: ScorerState, held = 0): boolean => state.needed.size <= held && isEnded(state)
+/** Whether no turn needs a score but `held` that are held, and no record of an episode that may be written is missing. */
+export const isDone = (state: ScorerState, held = 0): boolean => state.needed.size <= held && areRecorded(state)
 
 /** Null for a topic that the scorer does not follow. */
 export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome | null => {
@@ -132,8 +143,8 @@ export const evolve = (state: ScorerState, logged: Logged<Event>): FoldOutcome |
     case 'turns':
       return evolveTurns(state, logged as Logged<TurnsEvent>)
     case 'scores':
-      return logged.event.type === 'EpisodeEnded'
-        ? evolveEnd(state, logged as Logged<EpisodeEnded>)
+      return isEpisodeRecord(logged.event)
+        ? evolveEpisode(state, logged as Logged<EpisodeRecord>)
         : evolveScores(state, logged as Logged<ScoresEvent>)
     case 'weights':
       return foldWeights(state.weights, logged as Logged<WeightsEvent>)
@@ -154,7 +165,7 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
   const outcome = foldTurns(state.turns, logged)
   if (event.type === 'SessionClosed') readClosing(state, event.session, logged.id)
   if (!outcome.counted) return outcome
-  noteEnd(state, event)
+  noteEpisode(state, event)
   switch (event.type) {
     case 'TurnCaptured':
     case 'TurnAborted': {

@@ -11,7 +11,7 @@ const JUDGE_REPLACED = ['failed', 'drifted']
 export const recordScorerMetrics = (
   metrics: Metrics,
   now: () => ScorerWork,
-  held: () => Pick<ScorerState, 'claims' | 'seen' | 'questions' | 'records' | 'ending'>,
+  held: () => Pick<ScorerState, 'claims' | 'seen' | 'questions' | 'records' | 'beginning' | 'ending'>,
   steppedDown: () => string | null,
 ): ((logged: Logged, outcome: FoldOutcome | null) => void) => {
   metrics.read('instar_scorer_judging', () => [[{}, now().judging]])
@@ -19,7 +19,8 @@ export const recordScorerMetrics = (
   metrics.read('instar_scorer_held', () => [[{}, now().held]])
   metrics.read('instar_scored_turns_waiting', () => [[{}, now().scoredWaiting]])
   metrics.read('instar_turns_unscored', () => [[{}, now().needed]])
-  metrics.read('instar_scorer_episodes_ending', () => [[{}, held().ending.size]])
+  metrics.read('instar_scorer_episodes_beginning', () => [[{}, held().beginning.sessions.size]])
+  metrics.read('instar_scorer_episodes_ending', () => [[{}, held().ending.sessions.size]])
   metrics.read('instar_judge_replaced', () => {
     const down = steppedDown()
     return [...JUDGE_REPLACED].map((why) => [{ why }, why === down ? 1 : 0])

@@ -1,9 +1,9 @@
-/** The migration of the scorer's state. */
+/** The migrations of the scorer's state. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { encodeEvent, type Event, type TurnCaptured } from '@instar/events'
 import { followEvents, openMemoryLog, openSnapshots, type EventLog, type StateVersion } from '@instar/log'
 import { captured } from '../../../../test/kit/scored-history.ts'
@@ -34,10 +34,32 @@ const EVENTS: Event[] = [
   turn('plain', 0, null),
   closed('plain', null),
   turn('open', 0, 'sort'),
+  turn('plain and open', 0, null),
+  // Its end was read before its closing.
+  turn('ahead', 0, 'sort'),
 ]
+/** As a build of version 2 may have read it. */
+const END: Event = {
+  type: 'EpisodeEnded',
+  session: 'ahead',
+  policy: 'policy',
+  closing: 'c',
+  outcome: null,
+  endedAt: null,
+  task: 'sort',
+  key: null,
+  begunAt: 0,
+  turns: [],
+  part: 0,
+  parts: 1,
+  at: 60,
+}
 
-/** `ended` false: as a build of before `EpisodeEnded` leaves the state. */
-const fold = async (log: EventLog, folder: string, version: StateVersion, ended = true) => {
+/** Queues that the build of an earlier version did not have. */
+type Queued = 'beginning' | 'ending'
+
+/** `without`: as a build without these queues leaves the state. */
+const fold = async (log: EventLog, folder: string, version: StateVersion, without: readonly Queued[] = []) => {
   const settings = { records: 1e9, ms: Infinity, rowTurns: ROW, logLine: () => undefined }
   const snapshot = openSnapshots(folder, settings).of('scorer', version)
   const state = stateOfSnapshot(snapshot)
@@ -54,19 +76,33 @@ const fold = async (log: EventLog, folder: string, version: StateVersion, ended 
   })
   await follower.caughtUp()
   await follower.stop()
-  const ending = [...state.ending].sort()
-  if (!ended) for (const session of ending) state.ending.delete(session)
+  const [beginning, ending] = [state.beginning, state.ending].map(({ sessions }) => [...sessions].sort())
+  for (const name of without) for (const session of name === 'ending' ? ending! : beginning!) state[name].sessions.delete(session)
   await snapshot.close()
-  return { read, ending }
+  return { read, beginning, ending }
 }
 
-test('episodes that had ended in a state of version 1 are to be ended on scores, as after reading the log again', async (t) => {
-  const [migrated, anew] = [0, 1].map(() => mkdtempSync(join(tmpdir(), 'instar-scorer-')))
-  t.after(() => [migrated, anew].forEach((folder) => rmSync(folder!, { recursive: true })))
+const migrated = async (t: TestContext, events: readonly Event[], number: number, without: readonly Queued[]) => {
+  const [before, anew] = [0, 1].map(() => mkdtempSync(join(tmpdir(), 'instar-scorer-')))
+  t.after(() => [before, anew].forEach((folder) => rmSync(folder!, { recursive: true })))
   const log = openMemoryLog()
-  await log.append(EVENTS.map((event) => encodeEvent(event)))
-  await fold(log, migrated!, { number: 1, migrations: {} }, false)
-  const ending = ['long', 'outcome']
-  assert.deepEqual(await fold(log, anew!, STATE_VERSION), { read: EVENTS.length, ending })
-  assert.deepEqual(await fold(log, migrated!, STATE_VERSION), { read: 0, ending })
+  await log.append(events.map((event) => encodeEvent(event)))
+  await fold(log, before!, { number, migrations: {} }, without)
+  return { anew: await fold(log, anew!, STATE_VERSION), migrated: await fold(log, before!, STATE_VERSION) }
+}
+
+test('episodes that had ended in a state of version 1 are to be ended on scores, and those that ran begun, as after reading the log again', async (t) => {
+  const queues = { beginning: ['ahead', 'open'], ending: ['long', 'outcome'] }
+  assert.deepEqual(await migrated(t, EVENTS, 1, ['beginning', 'ending']), {
+    anew: { read: EVENTS.length, ...queues },
+    migrated: { read: 0, ...queues },
+  })
+})
+
+test('episodes that ran in a state of version 2 are to be begun on scores, but for those whose end was read', async (t) => {
+  const queues = { beginning: ['open'], ending: ['long', 'outcome'] }
+  assert.deepEqual(await migrated(t, [...EVENTS, END], 2, ['beginning']), {
+    anew: { read: EVENTS.length + 1, ...queues },
+    migrated: { read: 0, ...queues },
+  })
 })

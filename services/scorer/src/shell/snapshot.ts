@@ -1,6 +1,6 @@
 /** The scorer's state in a snapshot: the folds, what is still to be scored, which sessions are watched. */
 import {
-  closedSessions,
+  sessionsOf,
   storedByPolicy,
   storedScores,
   storedTurns,
@@ -9,9 +9,11 @@ import {
   type StateVersion,
 } from '@instar/log'
 import type { AskedTable } from '../core/asked-alone.ts'
+import { beginsOf } from '../core/episode-begins.ts'
 import { endsOf } from '../core/episode-ends.ts'
 import type { RecordTable } from '../core/own-record.ts'
 import { initialIdle } from '../core/idle.ts'
+import { missingRecords } from '../core/missing-records.ts'
 import { initialState, type ScorerState } from '../core/state.ts'
 
 /**
@@ -19,12 +21,18 @@ import { initialState, type ScorerState } from '../core/state.ts'
  * state has what the new one needs; test/snapshots/versions.test.ts fails without.
  */
 export const STATE_VERSION: StateVersion = {
-  number: 2,
+  number: 3,
   migrations: {
     // Version 1 was before `EpisodeEnded`: every episode that ended needs one.
     1(file) {
-      for (const session of closedSessions(file))
+      for (const session of sessionsOf(file, { closed: true }))
         if (endsOf(session).length > 0) file.enqueue('ending', session.session)
+    },
+    // Version 2 was before `EpisodeBegun`: every episode that runs needs one. The end may have been read before the closing.
+    2(file) {
+      for (const session of sessionsOf(file, { closed: false }))
+        if (beginsOf(session).some(({ policy }) => !file.has(`ends ${policy}`, session.session)))
+          file.enqueue('beginning', session.session)
     },
   },
 }
@@ -39,8 +47,10 @@ export const stateOfSnapshot = (snapshot: Snapshot): ScorerState => ({
   records: snapshot.resident<Parameters<RecordTable['set']>[1]>('records'),
   questions: snapshot.resident<Parameters<AskedTable['set']>[1]>('questions'),
   askers: snapshot.resident('askers'),
+  begins: storedByPolicy((policy) => snapshot.table(`begins ${policy}`)),
+  beginning: missingRecords(snapshot.queue('beginning')),
   ends: storedByPolicy((policy) => snapshot.table(`ends ${policy}`)),
-  ending: snapshot.queue('ending'),
+  ending: missingRecords(snapshot.queue('ending')),
   needed: snapshot.queue('needed'),
   idle: { ...initialIdle(), watched: snapshot.resident<number>('idle') },
 })

@@ -8,6 +8,7 @@ import {
   initialTurns,
   initialUpdates,
   initialWeights,
+  isEpisodeRecord,
   updateLine,
   type BatchSealed,
   type Event,
@@ -84,7 +85,7 @@ export const evolveAudit = (state: AuditState, logged: Logged<Event>): void => {
   if (logged.topic === 'turns') evolveTurns(state, logged as Logged<TurnsEvent>)
   else if (logged.topic === 'weights') evolveWeights(state, logged as Logged<WeightsEvent>)
   else if (logged.topic === 'updates') evolveUpdates(state, logged as Logged<UpdatesEvent>)
-  else if (logged.topic === 'scores' && logged.event.type !== 'EpisodeEnded')
+  else if (logged.topic === 'scores' && !isEpisodeRecord(logged.event))
     evolveScores(state, logged as Logged<ScoresEvent>)
 }
 

@@ -8,6 +8,7 @@ import {
   initialTurns,
   initialUpdates,
   initialWeights,
+  isEpisodeRecord,
   type Event,
   type Logged,
   type MemoryScores,
@@ -77,7 +78,7 @@ export const evolve = (state: TrainerState, logged: Logged<Event>): FoldOutcome 
     case 'weights':
       return logged.key === state.policy ? foldWeights(state.weights, logged as Logged<WeightsEvent>) : null
     case 'scores': {
-      if (logged.event.type === 'EpisodeEnded') return null
+      if (isEpisodeRecord(logged.event)) return null
       const event = logged.event as ScoresEvent
       if (event.policy !== state.policy) return null
       const outcome = foldScores(state.scores, logged as Logged<ScoresEvent>)
