@@ -5,7 +5,7 @@ import type { Note } from './history/decision.ts'
 import { Disk, MemoryFile } from './memory-file.ts'
 import { bend, type Folds } from './rules.ts'
 import { newer } from '../upgrade/newer.ts'
-import { slot, type Ends, type Newer, type SimRecord } from './sim-log.ts'
+import { placeOf, slot, type Ends, type Newer, type SimRecord } from './sim-log.ts'
 import type { World } from './world.ts'
 
 /** The number of table entries in memory, so small that most are read from their bytes. */
@@ -40,7 +40,7 @@ export abstract class Process<S> {
   committed = new Map<string, number>()
   /** A rule that is switched off is off for the live services. */
   readonly live: boolean = true
-  /** Records in the order in which this life read them. */
+  /** Records, and places of records, in the order in which this life read them. */
   #read = new Map<string, number>()
   /** Decided and not sent yet. */
   outbox: Sending[] = []
@@ -125,6 +125,7 @@ export abstract class Process<S> {
       const logged = log.decode(record, this.newer)
       if (logged) {
         if (!this.#read.has(logged.id)) this.#read.set(logged.id, this.#read.size)
+        this.#read.set(placeOf(logged.id, logged.offset), this.#read.size)
         this.fold(logged)
         for (const snapshot of this.#snapshots) if (this.keeps(snapshot, logged.topic)) void snapshot.after(logged)
       }

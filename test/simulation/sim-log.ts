@@ -21,6 +21,9 @@ export type SimRecord = Encoded & { id: string; newer: Newer | null }
 type InFlight = { record: SimRecord; writer: object; landed: (logged: Logged<Event>) => void; first: boolean }
 type Stored = LogRecord & { id: string; newer: Newer | null }
 
+/** Of a record that is on the log twice its place is read twice. */
+export const placeOf = (id: string, offset: number): string => `${id} ${offset}`
+
 export const slot = (topic: Topic, partition: number): string => `${topic}/${partition}`
 
 export class SimLog {

@@ -36,7 +36,7 @@ export type Decided = {
   share: ReadonlySet<number>
   /** What was on the log when each partition of the share was given to it; absent: its kind reads all partitions always. */
   received: ReadonlyMap<number, Ends>
-  /** Records in the order in which this life read them; null if an earlier life read some. */
+  /** Records, and places of records, in the order in which this life read them; null if an earlier life read some. */
   read: ReadonlyMap<string, number> | null
   note: Note
 }

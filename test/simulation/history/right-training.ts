@@ -1,5 +1,6 @@
 /** Whether a trainer selected, weighted and settled batches correctly, given what it had read. */
 import type { BatchSealed, ScoresEvent, UpdateComputed, UpdateFailed } from '@instar/events'
+import { placeOf } from '../sim-log.ts'
 import { headOf, spentIn, stepsBehind, type Batch, type Line } from './chains.ts'
 import type { Decided } from './decision.ts'
 import { isOfEpisode, readyGroups } from './episodes.ts'
@@ -259,11 +260,11 @@ const rightOrder = (
   says: Says,
 ): void => {
   const { number, policy, items } = event
-  // The end of a session with a task puts its turns behind all others, in their order.
+  // The end of a session with a task puts its turns behind all others, in their order, also where it is on the log twice.
   const ends = ({ event, fact }: Turn): string[] =>
     (event.task ?? null) === null
       ? []
-      : past.session(event.session).closings.flatMap(({ id, at }) => (at > fact.at ? [id] : []))
+      : past.session(event.session).closings.flatMap(({ id, at }) => (at > fact.at ? [placeOf(id, at)] : []))
   const since = ({ turn, counted }: Waiting): number =>
     read ? Math.max(0, ...[turn.fact.id, counted?.id ?? '', ...ends(turn)].map((id) => read.get(id) ?? 0)) : 0
   const { groups, others } = usableOf(past, waitingFor(past, policy), policy, line, now, rules)

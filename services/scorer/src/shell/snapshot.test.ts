@@ -77,7 +77,8 @@ const fold = async (log: EventLog, folder: string, version: StateVersion, withou
   await follower.caughtUp()
   await follower.stop()
   const [beginning, ending] = [state.beginning, state.ending].map(({ sessions }) => [...sessions].sort())
-  for (const name of without) for (const session of name === 'ending' ? ending! : beginning!) state[name].sessions.delete(session)
+  for (const name of without)
+    for (const session of name === 'ending' ? ending! : beginning!) state[name].sessions.delete(session)
   await snapshot.close()
   return { read, beginning, ending }
 }
