@@ -43,7 +43,7 @@ const folded = async (log: EventLog, fold: StoredFold, place: string, checkpoint
   }).of(`${fold.service}.${POLICY}`, fold.version)
   const evolve = fold.on(snapshot, POLICY)
   try {
-    const from = await snapshot.open(log)
+    const from = await snapshot.open(log, fold.topics)
     let read = 0
     for (const topic of fold.topics)
       for await (const records of log.read(topic, { from: { [topic]: from[topic] ?? {} } }))
@@ -70,17 +70,16 @@ test(
       for (let at = from; at < to; at += 1000) await log.append(records.slice(at, Math.min(to, at + 1000)))
     }
     const parts = [0, 0.2, 0.9, 0.95, 1].map((share) => Math.floor(share * records.length))
-    await append(parts[0]!, parts[1]!)
+    const written = (fold: StoredFold, folder: string) =>
+      writeCheckpoint(log, fold, { policy: POLICY, folder, now: () => 1, observer: OBSERVER, signal: NEVER })
+    // The start of the line alone: before the first turn and the first score.
+    await append(parts[0]!, 1)
+    for (const fold of FOLDS) await folded(log, fold, join(root, 'first'))
+    await written(scorerFold, join(root, 'first checkpoint'))
+    await append(1, parts[1]!)
     for (const fold of FOLDS) await folded(log, fold, join(root, 'early'))
     await append(parts[1]!, parts[2]!)
-    for (const fold of FOLDS)
-      await writeCheckpoint(log, fold, {
-        policy: POLICY,
-        folder: checkpoints,
-        now: () => 1,
-        observer: OBSERVER,
-        signal: NEVER,
-      })
+    for (const fold of FOLDS) await written(fold, checkpoints)
     await append(parts[2]!, parts[3]!)
     for (const fold of FOLDS) await folded(log, fold, join(root, 'late'))
     await append(parts[3]!, parts[4]!)
@@ -121,8 +120,10 @@ test(
       equal((await log.at({ topic, partition, offset }))?.offset, offset)
 
     for (const fold of FOLDS) {
+      const first = await folded(log, fold, join(root, 'first'), checkpoints)
       const early = await folded(log, fold, join(root, 'early'), checkpoints)
-      match(early.lines.join('\n'), /was cut up to \d+, and it goes on before that.*\n.*starts from the checkpoint/)
+      for (const { lines } of [first, early])
+        match(lines.join('\n'), /was cut up to \d+, and it goes on before that.*\n.*starts from the checkpoint/)
       const late = await folded(log, fold, join(root, 'late'), checkpoints)
       deepEqual(late.lines, [])
       ok(
@@ -130,7 +131,7 @@ test(
         `${fold.service}: ${late.read} records after a snapshot, ${early.read} after a checkpoint`,
       )
       const none = await folded(log, fold, join(root, 'none'), checkpoints)
-      for (const { digest } of [early, late, none]) equal(digest, whole.get(fold), fold.service)
+      for (const { digest } of [first, early, late, none]) equal(digest, whole.get(fold), fold.service)
       await rejects(folded(log, fold, join(root, 'without'), join(root, 'nothing')), isCutAway)
       for (const file of ['early', 'late', 'none']) ok((await folded(log, fold, join(root, file))).read === 0)
     }
@@ -138,6 +139,11 @@ test(
       code: 'no_checkpoint',
       message: /scorer.policy can be used: the one of .* is missing/,
     })
+    // The older one has read nothing of what was cut.
+    await rejects(
+      usableCheckpoint(log, scorerFold, { policy: POLICY, folder: join(root, 'first checkpoint'), signal: NEVER }),
+      { code: 'no_checkpoint' },
+    )
     await log.close()
   },
 )

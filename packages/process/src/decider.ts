@@ -193,7 +193,7 @@ export const runDecider = <State, Decision extends { do: string }>(
       return ready && unread === null && (own === null || (agreed && own.catchingUp() === 0))
     },
     async start() {
-      const from = await snapshot?.open(log)
+      const from = await snapshot?.open(log, topics)
       begun = from ?? {}
       signal.throwIfAborted()
       const divided = options.divided === true && log.sole !== true

@@ -68,7 +68,7 @@ export const openFold = async (
     process.off('exit', onExit)
   }
   try {
-    let from = await snapshot.open(log)
+    let from = await snapshot.open(log, fold.topics)
     return {
       snapshot,
       remove,

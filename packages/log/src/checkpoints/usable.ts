@@ -1,7 +1,9 @@
 /** The newest checkpoint of a state that a process without a snapshot can start from. */
 import { InstarError } from '@instar/events/errors'
+import type { Topic } from '@instar/events/flow'
 import { isCutAway } from '../cuts.ts'
 import type { EventLog } from '../port.ts'
+import { cutBefore } from '../snapshots/other-log.ts'
 import { migrationsFrom } from '../snapshots/version.ts'
 import { stateFault } from './files.ts'
 import { stateName, type StoredFold } from './fold.ts'
@@ -9,9 +11,15 @@ import { checkpointsOn, type Checkpoint } from './on-log.ts'
 import { timeOf } from './start.ts'
 import { misplacedIn } from './verify.ts'
 
-const misplaced = async (log: EventLog, event: Checkpoint['event']): Promise<string | null> => {
+const misplaced = async (
+  log: EventLog,
+  event: Checkpoint['event'],
+  topics: readonly Topic[],
+): Promise<string | null> => {
+  const nextOf = (topic: Topic, partition: number): number =>
+    event.positions.find((one) => one.topic === topic && one.partition === partition)?.next ?? 0
   try {
-    return await misplacedIn(log, event)
+    return (await misplacedIn(log, event)) ?? (await cutBefore(log, topics, nextOf))
   } catch (error) {
     if (isCutAway(error)) return (error as Error).message
     throw error
@@ -31,7 +39,7 @@ export const usableCheckpoint = async (
     const fault =
       migrationsFrom(`v${event.version}`, fold.version) === null
         ? `its state has version ${event.version}`
-        : ((await misplaced(log, event)) ?? (await stateFault(folder, event, signal)))
+        : ((await misplaced(log, event, fold.topics)) ?? (await stateFault(folder, event, signal)))
     if (fault === null) return checkpoint
     if (why.startsWith('there')) why = `the one of ${timeOf(event)}: ${fault}`
   }

@@ -120,18 +120,19 @@ export class Snapshot {
 
   /**
    * Opens the file. Resolves with the positions to continue from; {} if there is no matching file, and no checkpoint of a
-   * version that this build knows.
+   * version that this build knows. `topics`: that the state folds. Without them a file that has read nothing of a topic is
+   * used though the beginning of that topic was cut, which whoever reads the topic from its start then finds.
    */
-  async open(log: EventLog): Promise<Offsets> {
+  async open(log: EventLog, topics: readonly Topic[] = []): Promise<Offsets> {
     this.#counts = (topic) => log.partitions(topic)
     const file = await this.#files.open()
     this.#savedAt = performance.now()
     if (!file) return {}
-    const problem = await this.#files.mismatch(file, log, this.#positions)
+    const problem = await this.#files.mismatch(file, log, this.#positions, topics)
     if (problem !== null) {
       if (await this.#files.left(file, problem)) this.#positions.clear()
       else await this.startOver(problem || this.#files.whyEmpty())
-      const from = await this.#fromCheckpoint(log)
+      const from = await this.#fromCheckpoint(log, topics)
       this.#isFolding = this.#files.whyEmpty() !== '' && Object.keys(from).length === 0
     }
     await this.#files.keepOthers()
@@ -149,7 +150,7 @@ export class Snapshot {
   }
 
   /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
-  async #fromCheckpoint(log: EventLog): Promise<Offsets> {
+  async #fromCheckpoint(log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
     const { checkpoints: folder, accepts, logLine, signal } = this.#settings
     const path = this.path
     if (folder === undefined || path === null) return {}
@@ -160,7 +161,8 @@ export class Snapshot {
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file
       if (!file) break
-      const problem = (await this.#files.mismatch(file, log, this.#positions)) ?? (await unreadableIn(file, signal))
+      const problem =
+        (await this.#files.mismatch(file, log, this.#positions, topics)) ?? (await unreadableIn(file, signal))
       if (problem === null) {
         logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
         return this.positions()

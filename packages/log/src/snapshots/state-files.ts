@@ -87,15 +87,23 @@ export class StateFiles {
     return { count: this.#kept?.size ?? 0, bytes: this.#kept?.bytes() ?? 0 }
   }
 
-  /** The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. Sets its positions. */
-  async mismatch(file: FoldFile, log: EventLog, positions: Positions): Promise<string | null> {
+  /**
+   * The reason why the file is no snapshot of this log by this version; null if it is, '' if it is empty. Sets its positions.
+   * `topics`: as in `otherLog`.
+   */
+  async mismatch(
+    file: FoldFile,
+    log: EventLog,
+    positions: Positions,
+    topics: readonly Topic[],
+  ): Promise<string | null> {
     try {
       const version = file.meta('version')
       if (version === undefined) return ''
       const migrations = migrationsFrom(version, this.#version)
       if (!migrations) return ANOTHER
       readPositions(file, positions)
-      const other = await otherLog(log, positions, file.meta('partitions'))
+      const other = await otherLog(log, positions, topics, file.meta('partitions'))
       if (other !== null) return other
       if (migrations.length > 0) {
         const now = versionText(this.#version)

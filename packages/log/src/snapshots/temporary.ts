@@ -1,5 +1,5 @@
 /** Tables in a temporary file, so that the memory of a command that folds a log does not grow with the log. */
-import { InstarError } from '@instar/events'
+import { InstarError, type Topic } from '@instar/events'
 import { makeTemporaryFolder } from '@instar/events/temporary-folder'
 import { rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -22,12 +22,13 @@ export type TemporaryTables = {
   close(): Promise<void>
 }
 
-/** A checkpoint of the state `name` (`audit.policy`) of this very version, the newest one that is accepted. */
+/** A checkpoint of the state `name` (`audit.policy`) of this very version, the newest one that is accepted. `topics`: that it folds. */
 export type FromCheckpoint = {
   /** Of the files of checkpoints. */
   folder: string
   name: string
   version: StateVersion
+  topics: readonly Topic[]
   accepts(checkpoint: Checkpoint): boolean
 }
 
@@ -85,7 +86,7 @@ export const openTemporaryTables = async (log: EventLog, start?: FromCheckpoint)
   }
   let from: Offsets
   try {
-    from = await snapshot.open(log)
+    from = await snapshot.open(log, start?.topics)
     throwOnFault()
     // A checkpoint has positions.
     if (Object.keys(from).length === 0) tried = null

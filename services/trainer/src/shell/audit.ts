@@ -64,6 +64,7 @@ export const readAudit = async (
       folder: start.folder,
       name: `${auditFold.service}.${policy}`,
       version: auditFold.version,
+      topics: auditFold.topics,
       accepts: ({ id }) => id.startsWith(start.record ?? ''),
     },
   )
