@@ -6,9 +6,9 @@
  * kafkajs's lower layers provide metadata, produce requests with given sequence numbers and fetches from given offsets.
  * They are not part of its public interface, so the version is pinned.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
 import type { Broker as PublicBroker, Cluster as PublicCluster } from 'kafkajs'
+import { decodeFetch, encodeFetch, rotated, type FetchRequest, type FetchResponse } from './fetch-codec.ts'
 import { encodeProduce, type ProduceRequest } from './record-batch.ts'
 import { kafkajsSecurity, socketFactory, type Security } from './security.ts'
 
@@ -34,20 +34,16 @@ export type KafkaRecord = {
   isControlRecord: boolean
   headers?: Record<string, unknown>
 }
-export type FetchResponse = {
-  responses: {
-    topicName: string
-    /** `messages`: the batches in Kafka's format, the last of which may be cut off. */
-    partitions: { partition: number; highWatermark: string; messages: Buffer }[]
-  }[]
-}
-
 type ProduceResponse = {
   topics: { topicName: string; partitions: { partition: number; errorCode: number; baseOffset: string }[] }[]
 }
 
 /** The request encoder and response decoder of the version that the broker supports. */
-type Protocol = { request: { apiVersion: number; encode(): Promise<object> }; response: object }
+type Protocol = {
+  request: { apiVersion: number; encode(): Promise<object> }
+  response: object
+  requestTimeout?: number
+}
 type Versioned = (request: object) => Protocol
 
 export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
@@ -65,7 +61,8 @@ export type Broker = Omit<PublicBroker, 'produce' | 'fetch'> & {
     isolationLevel: number
     topics: { topic: string; partitions: { partition: number; timestamp: number }[] }[]
   }): Promise<{ responses: ListedOffsets[] }>
-  fetch(request: Parameters<PublicBroker['fetch']>[0]): Promise<FetchResponse>
+  /** Fetches batches without decoding them, of the partitions in any order. Throws the error of the first partition that has one. */
+  fetchBatches(request: FetchRequest): Promise<FetchResponse>
   describeConfigs(request: { resources: { type: number; name: string; configNames: string[] }[] }): Promise<{
     resources: { resourceName: string; configEntries: { configName: string; configValue: string }[] }[]
   }>
@@ -106,8 +103,10 @@ const LEADER_NOT_AVAILABLE = 5
 const REPLICA_NOT_AVAILABLE = 9
 const LISTENER_NOT_FOUND = 72
 
-const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number }
-const { requests } = require('kafkajs/src/protocol/requests/index.js') as { requests: { Produce: object } }
+const apiKeys = require('kafkajs/src/protocol/requests/apiKeys.js') as { Produce: number; Fetch: number }
+const { requests } = require('kafkajs/src/protocol/requests/index.js') as {
+  requests: { Produce: object; Fetch: object }
+}
 
 const { createErrorFromCode } = require('kafkajs/src/protocol/error.js') as {
   createErrorFromCode(code: number): Error
@@ -153,18 +152,41 @@ function nothing(): void {
 const NewCluster = require('kafkajs/src/cluster/index.js') as new (options: Record<string, unknown>) => Cluster
 
 /**
- * Patches of two defects of kafkajs 2.2.4, for this process:
+ * Patches of three defects of kafkajs 2.2.4, for this process:
  * - A connection's request queue checks pending requests with a timer of one millisecond. kafkajs also sets it if the
  *   queue is empty: a thousand wake-ups per second for each idle connection, and a Node warning about a negative
  *   timeout.
+ * - Each connection looks for requests that are overdue every 100 ms, which took most of the CPU of an idle process. Here it looks
+ *   ten times as often as requests may take, and every second at most.
  * - Two concurrent first requests on a connection each open a socket, one of which is never closed, so the process does
  *   not exit.
  */
-type RequestQueue = { pending: readonly unknown[]; scheduleCheckPendingRequests(): void }
+type RequestQueue = {
+  pending: readonly unknown[]
+  inflight: ReadonlyMap<number, { sentAt: number; requestTimeout: number; timeoutRequest(): void }>
+  requestTimeout: number
+  enforceRequestTimeout: boolean
+  requestTimeoutIntervalId: NodeJS.Timeout
+  isConnected(): boolean
+  destroy(): void
+  scheduleCheckPendingRequests(): void
+  scheduleRequestTimeoutCheck(): void
+}
 const { prototype: queue } = require('kafkajs/src/network/requestQueue/index.js') as { prototype: RequestQueue }
 const schedule = queue.scheduleCheckPendingRequests
 queue.scheduleCheckPendingRequests = function (this: RequestQueue): void {
   if (this.pending.length > 0) schedule.call(this)
+}
+queue.scheduleRequestTimeoutCheck = function (this: RequestQueue): void {
+  if (!this.enforceRequestTimeout) return
+  this.destroy()
+  const look = (): void => {
+    const now = Date.now()
+    for (const request of this.inflight.values())
+      if (now - request.sentAt > request.requestTimeout) request.timeoutRequest()
+    if (!this.isConnected()) this.destroy()
+  }
+  this.requestTimeoutIntervalId = setInterval(look, Math.min(1000, this.requestTimeout / 10))
 }
 
 type Connection = { connect(): Promise<true> }
@@ -182,7 +204,7 @@ connection.connect = function (this: Connection): Promise<true> {
 /**
  * Two extensions of kafkajs:
  * - kafkajs rejects the metadata of all topics if one partition has no leader. Here such a partition has leader -1.
- * - `fetchBatches` does not decode batches with kafkajs (record-set.ts).
+ * - `fetchBatches` has its own codec (fetch-codec.ts), and does not decode batches (record-set.ts).
  */
 type Metadata = {
   topicMetadata: { topicErrorCode: number; partitionMetadata: { partitionErrorCode: number; leader: number }[] }[]
@@ -199,18 +221,28 @@ metadata.parse = (data) => {
   return parseMetadata(data)
 }
 
-type Decoder = { readInt32(): number; readBytes(length: number): Buffer }
-const decodeMessages = require.resolve('kafkajs/src/protocol/requests/fetch/v4/decodeMessages.js')
-const kafkajsMessages = require(decodeMessages) as (decoder: Decoder) => Promise<unknown>
-const undecoded = new AsyncLocalStorage<true>()
-require.cache[decodeMessages]!.exports = async (decoder: Decoder): Promise<unknown> => {
-  if (!undecoded.getStore()) return kafkajsMessages(decoder)
-  return decoder.readBytes(Math.max(0, decoder.readInt32()))
+const { prototype: brokers } = require('kafkajs/src/broker/index.js') as { prototype: Broker }
+brokers.fetchBatches = async function (this: Broker, asked: FetchRequest): Promise<FetchResponse> {
+  const { request, ...protocol } = this.lookupRequest(apiKeys.Fetch, requests.Fetch)({ ...asked, topics: [] })
+  const { apiVersion } = request
+  const body = encodeFetch(apiVersion, { ...asked, topics: rotated(asked.topics, Math.random()) })
+  const response = await this.connectionPool.send({
+    ...protocol,
+    request: { ...request, encode: () => Promise.resolve({ buf: body, buffer: body }) },
+    response: {
+      decode: (bytes: Buffer) => Promise.resolve(decodeFetch(apiVersion, bytes)),
+      parse: (decoded: ReturnType<typeof decodeFetch>) => {
+        const { errorCode, responses } = decoded
+        const error = errorOfCode(
+          errorCode || (responses.flatMap(({ partitions }) => partitions).find((one) => one.errorCode)?.errorCode ?? 0),
+        )
+        if (error) throw error
+        return decoded
+      },
+    },
+  })
+  return response as FetchResponse
 }
-
-/** Fetches batches without decoding them. */
-export const fetchBatches = (broker: Broker, request: Parameters<Broker['fetch']>[0]): Promise<FetchResponse> =>
-  undecoded.run(true, () => broker.fetch(request))
 
 /** The message of an authentication or TLS error of either side; undefined for other errors. */
 export const accessError = (cause: unknown): string | undefined => {

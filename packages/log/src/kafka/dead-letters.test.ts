@@ -55,7 +55,7 @@ class Broker {
           })),
         })),
       }),
-      fetch: async ({ topics }: { topics: { topic: string; partitions: { fetchOffset: string }[] }[] }) => {
+      fetchBatches: async ({ topics }: { topics: { topic: string; partitions: { fetchOffset: string }[] }[] }) => {
         this.fetches++
         const [{ topic, partitions }] = topics as [(typeof topics)[0]]
         const from = Number(partitions[0]!.fetchOffset)

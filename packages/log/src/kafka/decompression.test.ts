@@ -21,7 +21,7 @@ const clusterOf = (stored: readonly Buffer[][]): Cluster =>
     findTopicPartitionMetadata: () => stored.map((_, partitionId) => ({ partitionId, leader: 1 })),
     findLeaderForPartitions: () => ({ 1: stored.map((_, partition) => partition) }),
     findBroker: async () => ({
-      fetch: async ({ topics: [turns] }: FetchRequest) => {
+      fetchBatches: async ({ topics: [turns] }: FetchRequest) => {
         await turn()
         const partitions: object[] = []
         for (const { partition, fetchOffset, maxBytes } of turns!.partitions) {

@@ -30,7 +30,7 @@ const brokerOf = (answers: readonly (Buffer | null)[], end = KEYS.length, highWa
           },
         ],
       }),
-      fetch: async () => {
+      fetchBatches: async () => {
         const messages = answers[Math.min(broker.fetches++, answers.length - 1)]!
         return {
           responses:

@@ -1,6 +1,6 @@
 /** Fetches records and offsets of partitions, without a consumer group. */
 import { InstarError } from '@instar/events/errors'
-import { fetchBatches, kafkaError, NoLeader, READ_UNCOMMITTED, type Cluster, type KafkaRecord } from './client.ts'
+import { kafkaError, NoLeader, READ_UNCOMMITTED, type Cluster, type KafkaRecord } from './client.ts'
 import { kafkaBackoff } from './retry.ts'
 import { decodeRecordSet, fetchBudget, UnreadableBatch, type RecordSet } from './record-set.ts'
 
@@ -72,7 +72,7 @@ export const fetchFrom = async (
 ): Promise<FetchedPartition[]> => {
   const broker = await cluster.findBroker({ nodeId })
   const { maxBytes, maxBytesPerPartition, maxWaitTime } = limits
-  const { responses } = await fetchBatches(broker, {
+  const { responses } = await broker.fetchBatches({
     isolationLevel: READ_UNCOMMITTED,
     minBytes: 1,
     maxBytes,

@@ -11,16 +11,20 @@ type Part = { readonly of: Topic }
 export type Due<P> = { partitions: readonly P[]; waitMs: number }
 /** What a fetch brought of a partition: the offset behind it, and the end of the partition. */
 type Found<P> = { progress: P; batch: { next: number; end: number } }
+/**
+ * The longest that a fetch may wait, in ms: one of all partitions, which any record ends, and one of some, behind which a record of
+ * another one waits.
+ */
+export type MostMs = { all: number; some: number }
 
 export class Gathering<P extends Part> {
   readonly #ms: number
   readonly #all: readonly P[]
   readonly #urgent: readonly P[]
-  readonly #mostMs: number
+  readonly #mostMs: MostMs
   #until = 0
 
-  /** `mostMs`: the longest that a fetch may wait. */
-  constructor(gather: SubscribeOptions['gather'], partitions: readonly P[], mostMs: number) {
+  constructor(gather: SubscribeOptions['gather'], partitions: readonly P[], mostMs: MostMs) {
     this.#ms = gather?.ms ?? 0
     this.#all = partitions
     this.#urgent = partitions.filter(({ of }) => !gather?.topics.includes(of))
@@ -30,8 +34,8 @@ export class Gathering<P extends Part> {
   /** `now`: ms of a monotonic clock. `hurry`: somebody waits for records that no fetch has brought. */
   due(now: number, hurry: boolean): Due<P> {
     return hurry || now >= this.#until
-      ? { partitions: this.#all, waitMs: this.#mostMs }
-      : { partitions: this.#urgent, waitMs: Math.min(this.#mostMs, Math.ceil(this.#until - now)) }
+      ? { partitions: this.#all, waitMs: this.#mostMs.all }
+      : { partitions: this.#urgent, waitMs: Math.min(this.#mostMs.some, Math.ceil(this.#until - now)) }
   }
 
   /** `from`: the offset from which each partition was fetched. */

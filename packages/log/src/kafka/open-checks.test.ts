@@ -40,7 +40,7 @@ const clusterOf = (
         partitions: partitions.map(({ partition, timestamp }) => ({ partition, offset: timestamp === -1 ? end : '0' })),
       })),
     }),
-    fetch: async ({ topics: [asked] }: Topics<{ fetchOffset: string }>) => ({
+    fetchBatches: async ({ topics: [asked] }: Topics<{ fetchOffset: string }>) => ({
       responses: [
         {
           topicName: asked!.topic,

@@ -92,7 +92,7 @@ const brokerOf = (bytesFrom: (offset: number) => Buffer, end: number): Cluster =
   ({
     findLeaderForPartitions: () => ({ 1: [0] }),
     findBroker: async () => ({
-      fetch: async ({ topics: [asked] }: { topics: { partitions: { fetchOffset: string }[] }[] }) => ({
+      fetchBatches: async ({ topics: [asked] }: { topics: { partitions: { fetchOffset: string }[] }[] }) => ({
         responses: [
           {
             topicName: 'turns',

@@ -5,21 +5,21 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Cluster, KafkaConnection } from './client.ts'
 import { KafkaSubscription } from './subscription.ts'
 
-type FetchRequest = { topics: { partitions: { partition: number; fetchOffset: string }[] }[] }
+type FetchRequest = {
+  maxWaitTime: number
+  topics: { partitions: { partition: number; fetchOffset: string }[] }[]
+}
 
-test('a partition that was released is fetched no longer', { timeout: 20_000 }, async () => {
-  /** Partitions of each fetch. */
-  const fetches: number[][] = []
-  let onFetch = (): void => undefined
+/** A subscription of two partitions without records, whose fetches end at once. `leader`: of the second; -1: none. */
+const subscribed = (byPartition: 'turns' | undefined, onFetch: (request: FetchRequest) => void, leader = 1) => {
   const cluster = {
-    findTopicPartitionMetadata: () => [0, 1].map((partitionId) => ({ partitionId, leader: 1 })),
+    findTopicPartitionMetadata: () => [1, leader].map((of, partitionId) => ({ partitionId, leader: of })),
     findLeaderForPartitions: () => ({ 1: [0, 1] }),
     findBroker: async () => ({
-      fetch: async ({ topics: [turns] }: FetchRequest) => {
-        fetches.push(turns!.partitions.map(({ partition }) => partition))
-        onFetch()
+      fetchBatches: async (request: FetchRequest) => {
+        onFetch(request)
         await turn()
-        const partitions = turns!.partitions.map(({ partition }) => ({
+        const partitions = request.topics[0]!.partitions.map(({ partition }) => ({
           partition,
           highWatermark: '0',
           messages: Buffer.alloc(0),
@@ -28,7 +28,7 @@ test('a partition that was released is fetched no longer', { timeout: 20_000 }, 
       },
     }),
   } as unknown as Cluster
-  const subscription = new KafkaSubscription(
+  return new KafkaSubscription(
     {
       connection: {
         use: <T>(work: (of: Cluster) => Promise<T>) => work(cluster),
@@ -41,8 +41,18 @@ test('a partition that was released is fetched no longer', { timeout: 20_000 }, 
       missing: () => assert.fail('nothing is missing at the start'),
       logLine: () => undefined,
     },
-    { topics: ['turns'], group: 'g', from: 'start', byPartition: 'turns', handle: () => undefined },
+    { topics: ['turns'], group: 'g', from: 'start', ...(byPartition ? { byPartition } : {}), handle: () => undefined },
   )
+}
+
+test('a partition that was released is fetched no longer', { timeout: 20_000 }, async () => {
+  /** Partitions of each fetch. */
+  const fetches: number[][] = []
+  let onFetch = (): void => undefined
+  const subscription = subscribed('turns', ({ topics: [turns] }) => {
+    fetches.push(turns!.partitions.map(({ partition }) => partition))
+    onFetch()
+  })
   /** Resolves with the partitions of the last of so many further fetches. */
   const fetched = (count: number): Promise<number[] | undefined> =>
     new Promise((resolve) => {
@@ -60,3 +70,16 @@ test('a partition that was released is fetched no longer', { timeout: 20_000 }, 
   assert.deepEqual(await fetched(5), [1, 0])
   await subscription.stop()
 })
+
+for (const [what, byPartition, leader, waitMs] of [
+  ['whose partitions stay', undefined, 1, 5000],
+  ['by partition, of which one may be taken behind it,', 'turns', 1, 500],
+  ['beside a partition that has no leader yet', undefined, -1, 500],
+] as const)
+  test(`a fetch of a subscription ${what} waits ${waitMs} ms for a record`, { timeout: 20_000 }, async () => {
+    const asked = Promise.withResolvers<number>()
+    const subscription = subscribed(byPartition, ({ maxWaitTime }) => asked.resolve(maxWaitTime), leader)
+    if (byPartition) await subscription.take(0, () => 0)
+    assert.equal(await asked.promise, waitMs)
+    await subscription.stop()
+  })

@@ -11,15 +11,21 @@ import { kafkaError, messageOf, NoLeader, type KafkaRecord, type KafkaConnection
 import { fetchFrom, splitByLeader, Progress, type FetchedPartition, type FetchPosition } from './fetch.ts'
 import { requireComplete } from './open-checks.ts'
 import type { Backoff } from '../backoff.ts'
-import { Gathering, positionsOf } from './gathering.ts'
+import { Gathering, positionsOf, type MostMs } from './gathering.ts'
 import { aborted, orAborted, Rests } from './promises.ts'
 import { checkPositions, ReadPartitions, type PartitionProgress } from './read-partitions.ts'
 import { kafkaBackoff } from './retry.ts'
 
+/** Limits of a fetch. At most two per leader are in memory: one that is handled and the next one. */
+const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20 }
+
 /**
- * Limits of a fetch. At most two per leader are in memory: one that is handled and the next one. `maxWaitTime` in ms.
+ * The longest that a fetch waits for a record, ms. A fetch that brings nothing costs as much as one that brings a record, and the
+ * first record ends a fetch. A broker answers a connection's requests one after the other, so that a fetch of other partitions waits
+ * for the one before: where they may change fetches wait shorter.
  */
-const LIMITS = { maxBytes: 2 << 20, maxBytesPerPartition: 1 << 20, maxWaitTime: 500 }
+const WAIT_MS = 5_000
+const WAIT_BEFORE_OTHERS_MS = 500
 
 /** Milliseconds until the leader of a partition without one is looked up again. */
 const LEADERLESS_MS = 2_000
@@ -160,6 +166,13 @@ export class KafkaSubscription implements Subscription {
                 await this.#fetchLoop(
                   (positions, maxWaitTime) => fetchFrom(cluster, nodeId, positions, { ...LIMITS, maxWaitTime }),
                   partitions,
+                  {
+                    all:
+                      leaderless.length > 0 || this.#options.byPartition !== undefined
+                        ? WAIT_BEFORE_OTHERS_MS
+                        : WAIT_MS,
+                    some: WAIT_BEFORE_OTHERS_MS,
+                  },
                   round.signal,
                   backoff,
                 )
@@ -192,11 +205,12 @@ export class KafkaSubscription implements Subscription {
   async #fetchLoop(
     fetch: (positions: FetchPosition[], maxWaitTime: number) => Promise<FetchedPartition[]>,
     partitions: readonly PartitionProgress[],
+    mostMs: MostMs,
     roundEnded: AbortSignal,
     backoff: Backoff,
   ): Promise<void> {
     const ahead = new Map(partitions.map((progress) => [progress, progress.next]))
-    const gathering = new Gathering(this.#options.gather, partitions, LIMITS.maxWaitTime)
+    const gathering = new Gathering(this.#options.gather, partitions, mostMs)
     const startFetch = (): Promise<FetchedPartition[]> => {
       const isMissing = (ends: Offsets): boolean =>
         partitions.some((one) => ahead.get(one)! < (ends[one.of]?.[one.partition] ?? 0))

@@ -18,7 +18,7 @@ type SnapshotOptions = Partial<Omit<SnapshotSettings, 'folder'>>
 
 /** Records between two snapshots, which a killed process reads again. */
 const DEFAULT_RECORDS = 5_000
-const DEFAULT_MS = 10_000
+const DEFAULT_MS = 60_000
 const DEFAULT_CACHE_WEIGHT = 4_000
 
 export const openSnapshots = (
