@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { test } from 'node:test'
-import './client.ts'
+import './kafkajs-defects.ts'
 
 type Entry = { correlationId: number; resolve: () => void; reject: (error: Error) => void }
 type Queue = {
