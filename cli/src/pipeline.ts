@@ -150,7 +150,11 @@ export const startPipeline = async (config: PipelineConfig, hooks: PipelineHooks
     const signal = hooks.signal ?? new AbortController().signal
     if (log.sole) await announceUpgrade(log, 'up', now(), signal)
     if (config.values) await recordChanges(log, config, config.values, signal)
-    const snapshots = openSnapshots(join(config.data, 'snapshots'), { logLine: hooks.logLine })
+    const { checkpoints } = config
+    const snapshots = openSnapshots(join(config.data, 'snapshots'), {
+      logLine: hooks.logLine,
+      ...(checkpoints ? { checkpoints } : {}),
+    })
     watchOtherBuilds(metrics, snapshots)
     const abortable = hooks.signal ? { signal: hooks.signal } : {}
     const learns = canLearn(config)

@@ -1,11 +1,12 @@
 /** The folds that have checkpoints. */
+import { gatewayFold } from '@instar/gateway/stored-fold'
 import type { StoredFold } from '@instar/log'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
 import { auditFold, trainerFold } from '@instar/trainer'
 
 /** Of services, which start from them. */
-const OF_SERVICES: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
+const OF_SERVICES: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold, gatewayFold]
 export const CHECKPOINTED: readonly StoredFold[] = [...OF_SERVICES, auditFold]
 
 /** Those that `instar checkpoint` writes; without names those of services, since the audit's costs one more fold and the largest file. */

@@ -112,7 +112,7 @@ test(
     const { turns: before } = handled
     equal(before, 800)
     await done(['setup', '--upgraded'])
-    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'audit'])
+    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'gateway', 'audit'])
     await done(['archive', '--to', place])
     const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
     deepEqual(Object.values((await log.starts(['turns'])).turns!).filter(Boolean), [])

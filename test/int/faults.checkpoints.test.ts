@@ -14,11 +14,13 @@ import { schemaTexts, type StateCheckpointed } from '@instar/events'
 import {
   checkpointsOn,
   openSnapshots,
+  stateName,
   type CheckpointReport,
   type CheckpointsReport,
   type Offsets,
   type StoredFold,
 } from '@instar/log'
+import { gatewayFold } from '@instar/gateway/stored-fold'
 import { openKafkaLog } from '@instar/log/kafka/index'
 import { openModel, startLearning } from '@instar/policy'
 import { publisherFold } from '@instar/publisher'
@@ -32,8 +34,8 @@ import { newLedger, startPeople, type People } from '../chaos/world/people.ts'
 import { startWorld, type World } from '../chaos/world/world.ts'
 import type { CheckpointPlace } from './processes/checkpoint.ts'
 
-const FOLDS: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold]
-const NAMES = FOLDS.map(({ service }) => `${service}.policy`)
+const FOLDS: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold, gatewayFold]
+const NAMES = FOLDS.map((fold) => stateName(fold, 'policy'))
 const TINY = join(ROOT, 'models/tiny')
 
 const offsetsOf = ({ positions }: Pick<StateCheckpointed, 'positions'>): Offsets => {
@@ -88,7 +90,7 @@ describe('checkpoints on Kafka', { timeout: 570_000 }, () => {
   const verify = async (): Promise<CheckpointsReport> => jsonOf(await world.instar('verify', '--checkpoints', '--json'))
   /** Where a fold with an empty folder begins. */
   const beginningOf = async (fold: StoredFold): Promise<Offsets> => {
-    const snapshot = openSnapshots(folder(), { checkpoints: files }).of(`${fold.service}.policy`, fold.version)
+    const snapshot = openSnapshots(folder(), { checkpoints: files }).of(stateName(fold, 'policy'), fold.version)
     fold.on(snapshot, 'policy')
     const from = await snapshot.open(world.log)
     await snapshot.close({ save: false })
@@ -114,11 +116,11 @@ describe('checkpoints on Kafka', { timeout: 570_000 }, () => {
     )
     for (const [i, fold] of FOLDS.entries()) deepEqual(await beginningOf(fold), offsetsOf(written[i]!))
 
-    const learning = (['scorer', 'trainer', 'publisher'] as const).flatMap((kind) => world.of(kind))
-    await Promise.all(learning.map((service) => service.kill(true)))
+    const services = (['scorer', 'trainer', 'publisher', 'gateway'] as const).flatMap((kind) => world.of(kind))
+    await Promise.all(services.map((service) => service.kill(true)))
     await world.ready()
-    for (const { kind, said } of learning)
-      match(said(20_000), new RegExp(`${kind}\\.policy: starts from the checkpoint`))
+    for (const { kind, said } of services)
+      match(said(20_000), new RegExp(`${kind}\\.policy(\\.turns)?: starts from the checkpoint`))
     await untilVersion(history.versions.length + 1)
 
     // A trainer in this process, whose reading can be watched.

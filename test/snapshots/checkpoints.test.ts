@@ -6,6 +6,7 @@ import {
   openEmbeddedLog,
   openMemoryLog,
   openSnapshots,
+  stateName,
   verifyCheckpoints,
   writeCheckpoint,
   type EventLog,
@@ -28,9 +29,10 @@ import { POLICY, randomHistory } from '../kit/histories.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { scored, T0, turn } from '../kit/projected-history.ts'
 import { seeded, type Random } from '../kit/random.ts'
+import { gatewayFold } from '../../services/gateway/src/session/stored-fold.ts'
 import { goldenLog } from './golden-states.ts'
 
-const FOLDS = [trainerFold, publisherFold, scorerFold, auditFold]
+const FOLDS: readonly StoredFold[] = [trainerFold, publisherFold, scorerFold, auditFold, gatewayFold]
 const folders: string[] = []
 after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
 const folder = (): string => {
@@ -63,7 +65,7 @@ const digestOf = async (
     cacheWeight: 20,
     logLine: (line) => void lines?.push(line),
     ...(checkpoints ? { checkpoints } : {}),
-  }).of(`${fold.service}.${POLICY}`, fold.version)
+  }).of(stateName(fold, POLICY), fold.version)
   const evolve = fold.on(snapshot, POLICY)
   const from = await snapshot.open(log)
   let read = 0
@@ -211,7 +213,7 @@ test('verify finds and names each false checkpoint, and passes the true ones', a
   const whole = await verify(log, files)
   assert.deepEqual(
     whole.checkpoints.map(({ name, ok, file, what }) => [name, ok, file, what]),
-    FOLDS.flatMap(({ service }) => [1, 2].map(() => [`${service}.${POLICY}`, true, 'equal', null])),
+    FOLDS.flatMap((fold) => [1, 2].map(() => [stateName(fold, POLICY), true, 'equal', null])),
   )
 
   const [first, last] = (await checkpointsOn(log, `trainer.${POLICY}`)).map(({ event }) => event)
@@ -285,9 +287,7 @@ test('a checkpoint written without the files of those before it is a true one, h
   const { checkpoints } = await verify(log, files)
   assert.deepEqual(
     checkpoints.map(({ name, ok, file, what }) => [name, ok, file, what]),
-    FOLDS.flatMap(({ service }) =>
-      (['missing', 'equal'] as const).map((file) => [`${service}.${POLICY}`, true, file, null]),
-    ),
+    FOLDS.flatMap((fold) => (['missing', 'equal'] as const).map((file) => [stateName(fold, POLICY), true, file, null])),
   )
 })
 

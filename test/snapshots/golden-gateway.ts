@@ -28,7 +28,7 @@ const SESSION = 'services/gateway/src/session'
 export const GATEWAY_VERSION_FILE = `${SESSION}/snapshot.ts`
 export const sourcesOfGateway = (): string =>
   digestOfSources([
-    ...['core/session-index', 'core/names', 'core/listed-sessions', 'core/held-names'].map(
+    ...['core/session-index', 'core/stored-turns', 'core/names', 'core/listed-sessions', 'core/held-names'].map(
       (file) => `${SESSION}/${file}.ts`,
     ),
     ...['name-rows', 'name-table', 'snapshot'].map((file) => `${SESSION}/${file}.ts`),

@@ -5,10 +5,12 @@ import {
   checkpointsOn,
   isDue,
   openMemoryLog,
+  stateName,
   turnsBehind,
   verifyCheckpoints,
   type EventLog,
   type MemoryLog,
+  type StoredFold,
 } from '@instar/log'
 import { createMetrics, startCheckpoints, type Checkpointing, type Metrics, type Settings } from '@instar/process'
 import { publisherFold } from '@instar/publisher'
@@ -19,10 +21,11 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { gatewayFold } from '../../services/gateway/src/session/stored-fold.ts'
 import { POLICY, randomHistory } from '../kit/histories.ts'
 import { seeded } from '../kit/random.ts'
 
-const FOLDS = [scorerFold, trainerFold, publisherFold, auditFold]
+const FOLDS: readonly StoredFold[] = [scorerFold, trainerFold, publisherFold, gatewayFold, auditFold]
 const MINUTE = 60_000
 const folders: string[] = []
 after(() => folders.forEach((path) => rmSync(path, { recursive: true, force: true })))
@@ -40,7 +43,7 @@ type Rig = {
   clock: { now: number }
   running: Checkpointing
   append(events: readonly Event[]): Promise<void>
-  states(name: string): Promise<StateCheckpointed[]>
+  states(service: string): Promise<StateCheckpointed[]>
   /** `instar_checkpoints_total` of a state. */
   counted(state: string, outcome: string): Promise<number>
 }
@@ -79,7 +82,10 @@ const rig = (
       await running.look()
       await log.append(events.map((event) => encodeEvent(event)))
     },
-    states: async (name) => (await checkpointsOn(log, `${name}.${POLICY}`)).map(({ event }) => event),
+    async states(service) {
+      const fold = FOLDS.find((one) => one.service === service)!
+      return (await checkpointsOn(log, stateName(fold, POLICY))).map(({ event }) => event)
+    },
     async counted(state, outcome) {
       const line = new RegExp(`^instar_checkpoints_total\\{state="${state}",outcome="${outcome}"\\} (\\d+)$`, 'm')
       return Number(line.exec(await metrics.text())?.[1] ?? 0)
@@ -136,7 +142,7 @@ test('every so many turns each state gets a checkpoint that verifies; the newest
   const every = Math.floor(turns / 5)
   const { log, files, running, append, states, counted, lines, metrics, clock } = rig({
     turns: every,
-    states: ['scorer', 'trainer', 'publisher', 'audit'],
+    states: ['scorer', 'trainer', 'publisher', 'gateway', 'audit'],
     kept: 3,
   })
   await running.look()

@@ -40,7 +40,7 @@ test(
     await refused(['--from', place, '--keep-days', '3'], 2, /not a number of days from 7 on/)
     await refused(['--from', place, '--to', place], 2, /--to is no option of archive cut/)
     await refused(['--from', place], 1, /no_checkpoint: no checkpoint of scorer.policy can be used: there is none/)
-    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'audit'])
+    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'gateway', 'audit'])
     await refused(['--from', folder()], 1, /archive_damaged/)
     // The newest records are the checkpoints, which are not archived and not cut.
     const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
@@ -59,7 +59,7 @@ test(
     match(cut.record ?? '', /^[0-9a-f]{64}$/)
     deepEqual(
       cut.checkpoints.map(({ name }) => name),
-      ['scorer', 'trainer', 'publisher', 'audit'].map((name) => `${name}.policy`),
+      ['scorer.policy', 'trainer.policy', 'publisher.policy', 'gateway.policy.turns', 'audit.policy'],
     )
     const again = await instar(['archive', 'cut', '--from', place], env)
     match(again.out, /there is nothing to cut; \d+ records are as the archive has them/)

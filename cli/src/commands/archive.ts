@@ -58,7 +58,7 @@ verify: reads every object and lists those that are missing or damaged.
                       of the newest checkpoint of each state whether all of the log before it is archived
 
 cut: deletes from the log the records of turns and scores that the archive has, that the checkpoints of
-scorer, trainer, publisher and audit (\`instar checkpoint\`) have folded, that are old, and that no judge or batch may still read.
+scorer, trainer, publisher, gateway and audit (\`instar checkpoint\`) have folded, that are old, and that no judge or batch may still read.
 Every record of the log is compared with the archive's first, and a record of the log (LogCut) names the archive. Builds without
 this command cannot read a log that has one. A cut that was stopped, also by kill -9, is completed by running it again. The
 embedded log has one writer: stop \`instar up\` first. On Kafka the services may run, all of them this build or a later one

@@ -10,8 +10,15 @@ import { folder, instar } from '../../../test/kit/cli.ts'
 import { longHistory } from '../../../test/kit/long-history.ts'
 import { up } from '../../../test/kit/up.ts'
 
+/** Makes a log with turns alone, so that the line begins with the model of this pipeline. */
+const withTurns = async (data: string): Promise<void> => {
+  const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
+  await log.append([...longHistory({ turns: 200 })].filter(({ topic }) => topic === 'turns'))
+  await log.close()
+}
+
 test(
-  'scorer, trainer and publisher of `instar up` start from checkpoints, and only where they have no snapshot',
+  'the services of `instar up` start from checkpoints, and only where they have no snapshot',
   { timeout: 150_000 },
   async () => {
     const data = join(folder(), 'data')
@@ -20,31 +27,29 @@ test(
       const { child, ended, err } = await up(data)
       child.kill('SIGTERM')
       deepEqual(await ended, [0, null], err())
-      return [...err().matchAll(/(\w+\.\w+): starts from the checkpoint of /g)].map(([, name]) => name!).sort()
+      return [...err().matchAll(/([\w.]+): starts from the checkpoint of /g)].map(([, name]) => name!).sort()
     }
+    await withTurns(data)
     deepEqual(await start(), [])
     const env = { INSTAR_DATA: data }
     equal((await instar(['checkpoint'], env)).code, 0)
     deepEqual(await start(), [])
     const snapshots = join(data, 'snapshots')
-    for (const name of readdirSync(snapshots).filter((one) => /^(scorer|trainer|publisher)\./.test(one)))
-      rmSync(join(snapshots, name))
-    deepEqual(await start(), ['publisher.policy', 'scorer.policy', 'trainer.policy'])
+    for (const name of readdirSync(snapshots).filter((one) => /^(scorer|trainer|publisher|gateway)\./.test(one)))
+      rmSync(join(snapshots, name), { recursive: true })
+    deepEqual(await start(), ['gateway.policy.turns', 'publisher.policy', 'scorer.policy', 'trainer.policy'])
     equal((await instar(['verify', '--checkpoints'], env)).code, 0)
   },
 )
 
 test('`instar up` writes checkpoints itself where the settings say so, and they hold while it runs', async () => {
   const data = join(folder(), 'data')
-  const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
-  // Turns alone, so that the line begins with the model of this pipeline.
-  await log.append([...longHistory({ turns: 200 })].filter(({ topic }) => topic === 'turns'))
-  await log.close()
-  const more = { INSTAR_CHECKPOINT_TURNS: '10', INSTAR_CHECKPOINT_STATES: 'scorer,trainer,publisher,audit' }
+  await withTurns(data)
+  const more = { INSTAR_CHECKPOINT_TURNS: '10', INSTAR_CHECKPOINT_STATES: 'scorer,trainer,publisher,gateway,audit' }
   const { child, ended, err } = await up(data, [], more)
-  const states = (): string[] => [...err().matchAll(/checkpoint of (\w+\.\w+) written/g)].map(([, name]) => name!)
-  while (states().length < 4) await Promise.race([once(child.stderr!, 'data'), ended.then(() => fail(err()))])
-  deepEqual(states(), ['scorer.policy', 'trainer.policy', 'publisher.policy', 'audit.policy'])
+  const states = (): string[] => [...err().matchAll(/checkpoint of ([\w.]+) written/g)].map(([, name]) => name!)
+  while (states().length < 5) await Promise.race([once(child.stderr!, 'data'), ended.then(() => fail(err()))])
+  deepEqual(states(), ['scorer.policy', 'trainer.policy', 'publisher.policy', 'gateway.policy.turns', 'audit.policy'])
   const verified = await instar(['verify', '--checkpoints', '--json'], { INSTAR_DATA: data })
   equal(verified.code, 0, verified.err)
   const { checkpoints } = verified.json as { checkpoints: { name: string; ok: boolean; file: string }[] }

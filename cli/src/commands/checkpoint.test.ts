@@ -17,7 +17,7 @@ type Verified = {
   first: unknown
 }
 
-const NAMES = ['scorer.policy', 'trainer.policy', 'publisher.policy']
+const NAMES = ['scorer.policy', 'trainer.policy', 'publisher.policy', 'gateway.policy.turns']
 
 test('checkpoints are written once per state of the log and verified; a changed file is named with exit code 1', async () => {
   const data = join(folder(), 'data')
@@ -53,9 +53,9 @@ test('checkpoints are written once per state of the log and verified; a changed 
     (verified.json as Verified).checkpoints.map(({ name, ok, file, digest }) => [name, ok, file, digest]),
     checkpoints.map(({ name, digest }) => [name, true, 'equal', digest]),
   )
-  match((await instar(['verify', '--checkpoints'], env)).out, /no difference: 3 checkpoints/)
+  match((await instar(['verify', '--checkpoints'], env)).out, /no difference: 4 checkpoints/)
 
-  const path = join(data, 'checkpoints', `publisher.policy.${checkpoints[2]!.file}.state.zst`)
+  const path = join(data, 'checkpoints', `gateway.policy.turns.${checkpoints[3]!.file}.state.zst`)
   const bytes = readFileSync(path)
   bytes[bytes.length >> 1]! ^= 1
   writeFileSync(path, bytes)
@@ -63,7 +63,7 @@ test('checkpoints are written once per state of the log and verified; a changed 
   equal(changed.code, 1)
   match(
     changed.out,
-    /first difference: the checkpoint of publisher\.policy, record [0-9a-f]{64}\n {2}.* does not match its sha256\n/,
+    /first difference: the checkpoint of gateway\.policy\.turns, record [0-9a-f]{64}\n {2}.* does not match its sha256\n/,
   )
 
   // A record that is damaged is passed over by every process, and said.
@@ -72,13 +72,13 @@ test('checkpoints are written once per state of the log and verified; a changed 
   db.prepare('UPDATE upgrades SET checksum = checksum + 1 WHERE offset = ?').run(offset)
   const passed = await instar(['verify', '--checkpoints', '--json'], env)
   const { ok, checkpoints: left, unreadable } = passed.json as Verified & { unreadable: unknown }
-  deepEqual([passed.code, ok, left.length], [0, true, 2], 'that of the publisher, whose file was changed, is the last')
+  deepEqual([passed.code, ok, left.length], [0, true, 3], 'that of the gateway, whose file was changed, is the last')
   deepEqual(unreadable, { records: 1, first: [{ topic: 'upgrades', partition: 0, offset }] })
   match(
     (await instar(['verify', '--checkpoints'], env)).out,
-    /no difference: 2 checkpoints\n1 record beside them cannot be decoded, and may have been of a checkpoint; the first: upgrades 0@\d+\n$/,
+    /no difference: 3 checkpoints\n1 record beside them cannot be decoded, and may have been of a checkpoint; the first: upgrades 0@\d+\n$/,
   )
 
-  equal((await instar(['checkpoint', 'gateway'], env)).code, 2)
+  equal((await instar(['checkpoint', 'projections'], env)).code, 2)
   equal((await instar(['verify', '3', '--checkpoints'], env)).code, 2)
 })

@@ -27,7 +27,8 @@ Folds the log up to its end and records the state of a service: its digest and p
 INSTAR_CHECKPOINTS. A service that starts without a snapshot (a new machine, an emptied disk) begins there instead of at the
 first record. Begins at the newest checkpoint itself. A run that is stopped, also by kill -9, leaves nothing half written.
 
-A running pipeline writes them itself with INSTAR_CHECKPOINT_TURNS or INSTAR_CHECKPOINT_HOURS. The embedded log has one
+A running pipeline writes them itself with INSTAR_CHECKPOINT_TURNS or INSTAR_CHECKPOINT_HOURS; on Kafka that of the gateway is
+written by this command alone. The embedded log has one
 writer: for this command stop \`instar up\` first. On Kafka the services may run, all of them this build or a later one
 (\`instar setup --upgraded\`). Once a checkpoint is on a log, builds without this command cannot read it.
 

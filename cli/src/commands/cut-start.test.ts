@@ -32,7 +32,7 @@ test(
       const { child, ended, err } = await up(data)
       child.kill('SIGTERM')
       deepEqual(await ended, [0, null], err())
-      return [...err().matchAll(/(\w+\.\w+): starts from the checkpoint of /g)].map(([, name]) => name!).sort()
+      return [...err().matchAll(/([\w.]+): starts from the checkpoint of /g)].map(([, name]) => name!).sort()
     }
     const done = async (args: string[]): Promise<unknown> => {
       const { code, json, err } = await instar([...args, '--json'], env)
@@ -40,14 +40,15 @@ test(
       return json
     }
     await start()
-    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'audit'])
+    await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'gateway', 'audit'])
     await done(['archive', '--to', place])
     const { topics } = (await done(['archive', 'cut', '--from', place])) as {
       topics: { turns: { records: number } }
     }
     ok(topics.turns.records >= 1000, JSON.stringify(topics))
     const snapshots = join(data, 'snapshots')
-    for (const name of readdirSync(snapshots).filter((one) => one.startsWith('scorer.'))) rmSync(join(snapshots, name))
-    deepEqual(await start(), ['scorer.policy'])
+    for (const name of readdirSync(snapshots).filter((one) => /^(scorer|gateway)\./.test(one)))
+      rmSync(join(snapshots, name), { recursive: true })
+    deepEqual(await start(), ['gateway.policy.turns', 'scorer.policy'])
   },
 )

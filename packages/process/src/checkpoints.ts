@@ -7,6 +7,7 @@ import {
   checkpointsOn,
   countedTopic,
   isDue,
+  stateName,
   turnsBehind,
   writeCheckpoint,
   type CheckpointReport,
@@ -76,8 +77,8 @@ export const startCheckpoints = (
   )
   let running: Promise<void> | null = null
 
-  const newestOf = async ({ service }: StoredFold): Promise<StateCheckpointed | null> =>
-    (await checkpointsOn(log, `${service}.${policy}`)).at(-1)?.event ?? null
+  const newestOf = async (fold: StoredFold): Promise<StateCheckpointed | null> =>
+    (await checkpointsOn(log, stateName(fold, policy))).at(-1)?.event ?? null
 
   const isDueNow = async (fold: StoredFold, newest: StateCheckpointed | null): Promise<boolean> => {
     const topic = countedTopic(fold)
@@ -89,7 +90,7 @@ export const startCheckpoints = (
     const of = progress.get(fold)!
     of.failures += 1
     metrics.count('instar_checkpoints_total', { state: fold.service as State, outcome })
-    logLine(`no checkpoint of ${fold.service}.${policy}: ${why}`)
+    logLine(`no checkpoint of ${stateName(fold, policy)}: ${why}`)
   }
 
   const handle = (fold: StoredFold, report: CheckpointReport | null): void => {

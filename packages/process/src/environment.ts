@@ -89,7 +89,7 @@ export const environment = z
       .string()
       .transform((text) => text.split(',').map((item) => item.trim()))
       .pipe(z.array(z.enum(CHECKPOINTED)))
-      .default(['scorer', 'trainer', 'publisher']),
+      .default(['scorer', 'trainer', 'publisher', 'gateway']),
     INSTAR_CHECKPOINTS_KEPT: z.coerce.number().int().min(1).max(100).default(2),
     INSTAR_CHECKPOINTS_BYTES: z.coerce
       .number()

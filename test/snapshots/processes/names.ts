@@ -1,6 +1,7 @@
 /**
  * Folds the log of a gateway into its snapshot and its names, until it is killed or has read everything: `names.ts LOG
- * SNAPSHOTS [COUNT]`. Prints `saved` after each snapshot, then how many of the answers `Answer 0.` to COUNT it finds.
+ * SNAPSHOTS [COUNT [CHECKPOINTS]]`. Prints `opens` before it opens them where it may start from a checkpoint, `saved` after each
+ * snapshot, then how many of the answers `Answer 0.` to COUNT it finds.
  */
 import { openEmbeddedLog, openSnapshots } from '@instar/log'
 import { openLevelRows } from '../../../services/gateway/src/session/level-rows.ts'
@@ -11,15 +12,22 @@ import { startTail } from '../../../services/gateway/src/session/tail.ts'
 import { POLICY } from '../../kit/histories.ts'
 import { turn } from '../../kit/projected-history.ts'
 
-const [folder, place, count] = process.argv.slice(2) as [string, string, string | undefined]
+const [folder, place, count, checkpoints] = process.argv.slice(2) as [string, string, string?, string?]
 const logLine = (line: string): void => void process.stdout.write(`${line}\n`)
 const log = await openEmbeddedLog({ folder, readOnly: true })
 const snapshot = openSnapshot(
-  openSnapshots(place, { records: 25, ms: Infinity, cacheWeight: 20, logLine }),
+  openSnapshots(place, {
+    records: 25,
+    ms: Infinity,
+    cacheWeight: 20,
+    logLine,
+    ...(checkpoints ? { checkpoints } : {}),
+  }),
   POLICY,
   { sessions: 5, turns: 20 },
   { limits: { ms: 1e12, bytes: 1e9 }, now: Date.now, open: (path) => openLevelRows(path, logLine), logLine },
 )
+if (checkpoints) logLine('opens')
 const tail = await startTail({
   log,
   name: POLICY,

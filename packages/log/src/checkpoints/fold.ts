@@ -11,15 +11,25 @@ import type { Snapshot } from '../snapshots/snapshot.ts'
 import { openSnapshots } from '../snapshots/store.ts'
 import type { StateVersion } from '../snapshots/version.ts'
 
-/** `on`: the fold with its state in the snapshot, which is not open yet. */
+/** `part`: of the service's states, which one; absent: it has one. `on`: the fold with its state in the snapshot, which is not open yet. */
 export type StoredFold = {
   service: string
+  part?: string
   version: StateVersion
   topics: readonly Topic[]
   on(snapshot: Snapshot, policy: string): (logged: Logged) => unknown
 }
 
-export const stateName = ({ service }: Pick<StoredFold, 'service'>, policy: string): string => `${service}.${policy}`
+/** The name of the state's snapshot, as the records have it. */
+export const stateName = ({ service, part }: Pick<StoredFold, 'service' | 'part'>, policy: string): string =>
+  part === undefined ? `${service}.${policy}` : `${service}.${policy}.${part}`
+
+/** The policy of a state's name; null: it is no state of the fold. */
+export const policyIn = (name: string, { service, part }: Pick<StoredFold, 'service' | 'part'>): string | null => {
+  const end = part === undefined ? '' : `.${part}`
+  const isOf = name.startsWith(`${service}.`) && name.endsWith(end) && name.length > service.length + 1 + end.length
+  return isOf ? name.slice(service.length + 1, name.length - end.length) : null
+}
 
 export type RunningFold = {
   snapshot: Snapshot

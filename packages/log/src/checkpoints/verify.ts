@@ -13,7 +13,7 @@ import type { EventLog, Offsets, Position } from '../port.ts'
 import { SnapshotFile } from '../snapshots/file.ts'
 import { versionText } from '../snapshots/version.ts'
 import { stateFile, unpackState } from './files.ts'
-import { openFold, type RunningFold, type StoredFold } from './fold.ts'
+import { openFold, policyIn, type RunningFold, type StoredFold } from './fold.ts'
 import { checkpointsOn, type Checkpoint } from './on-log.ts'
 
 /**
@@ -70,15 +70,15 @@ export const verifyCheckpoints = async (
   const checkpoints: CheckedCheckpoint[] = []
   const byName = Map.groupBy(all, ({ event }) => event.name)
   for (const [name, ofName] of byName) {
-    const [service, policy] = [name.slice(0, name.indexOf('.')), name.slice(name.indexOf('.') + 1)]
-    const fold = folds.find((one) => one.service === service)
+    const fold = folds.find((one) => policyIn(name, one) !== null)
     let running: RunningFold | null = null
     try {
       for (const checkpoint of ofName) {
         options.onCheckpoint?.(name, checkpoints.length + 1, all.length)
         const unknown = notVerified(checkpoint.event, fold)
         const misplaced = unknown === null ? await misplacedIn(log, checkpoint.event) : null
-        if (!fold || unknown !== null || misplaced !== null) {
+        const policy = fold ? policyIn(name, fold) : null
+        if (!fold || policy === null || unknown !== null || misplaced !== null) {
           checkpoints.push(checked(checkpoint, unknown === null ? false : null, 'not_read', unknown ?? misplaced))
           continue
         }

@@ -169,12 +169,13 @@ export const unpackTurn = (
 /** What names a turn, and where its record is. */
 export type TurnBrief = Pick<
   TurnState,
-  'turn' | 'key' | 'shown' | 'digest' | 'answer' | 'finishedAt' | 'partition' | 'offset' | 'extra'
+  'turn' | 'record' | 'key' | 'shown' | 'digest' | 'answer' | 'finishedAt' | 'partition' | 'offset' | 'extra'
 >
 
 /** A part of the turn, which takes a fraction of the time of `unpackTurn`. */
 export const unpackBrief = (packed: PackedTurn, session: string): TurnBrief => ({
   turn: `${session}.${packed[0]}`,
+  record: packed[1],
   shown: packed[9],
   key: packed[11],
   digest: packed[15],

@@ -13,6 +13,7 @@ import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from 
 import { StoredList, type ListedState } from './list.ts'
 import { countsText, type PartitionPosition } from './other-log.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
+import { sessionBriefs, type SessionBrief } from './session-briefs.ts'
 import { SessionTable } from './session-table.ts'
 import type { SnapshotSettings } from './settings.ts'
 import { flatten, inSlices } from './slices.ts'
@@ -69,6 +70,12 @@ export class Snapshot {
   get sessions(): SessionTable {
     const { cacheWeight } = this.#settings
     return (this.#sessions ??= this.#addPart(new SessionTable(this.#fileRef, 'sessions', cacheWeight, this.#rowTurns)))
+  }
+
+  /** As `sessionBriefs`; nothing without a file. */
+  briefs(): Iterable<SessionBrief> {
+    const { file } = this.#fileRef
+    return file ? sessionBriefs(file) : []
   }
 
   /**
@@ -170,6 +177,15 @@ export class Snapshot {
       await this.startOver(problem)
     }
     return {}
+  }
+
+  /**
+   * As `startOver`, and takes a checkpoint where there is one. Resolves with the positions to continue from; {} for the start of
+   * the log.
+   */
+  async startAgain(problem: string, log: EventLog): Promise<Offsets> {
+    await this.startOver(problem)
+    return this.#fromCheckpoint(log)
   }
 
   /** Deletes an opened file that turned out to be unreadable, or, with '', empty. The log must be read from its start. */
@@ -287,6 +303,14 @@ export class Snapshot {
       .finally(() => {
         this.#isFlushing = false
       })
+  }
+
+  /** Saves what changed though no record was folded. Resolves when it is on the disk; false: it could not be saved. */
+  async saveChanges(): Promise<boolean> {
+    this.#unsavedRecords += 1
+    await this.save()
+    await this.#flushing
+    return this.#unsavedRecords === 0
   }
 
   /** Takes a last snapshot and closes the file. `save` false: without a snapshot, as if the process was killed. */

@@ -16,7 +16,7 @@ export type MetricEntry = {
 
 export const TOPIC = { topic: TOPICS } as const
 /** States of which there are checkpoints. */
-export const CHECKPOINTED = ['scorer', 'trainer', 'publisher', 'audit'] as const
+export const CHECKPOINTED = ['scorer', 'trainer', 'publisher', 'gateway', 'audit'] as const
 export const SERVICE = ['gateway', 'scorer', 'trainer', 'publisher'] as const
 /** For codes and reasons in records, which newer builds may extend. */
 export const FEW = { most: 32 } as const

@@ -6,8 +6,10 @@
 import {
   addToGeneration,
   bytesOf,
+  HELD,
   namesIn,
   noNames,
+  UNFILLED,
   type HeldNames,
   type NameFigures,
   type NameHolder,
@@ -42,7 +44,6 @@ type Seen = { session: string; at: number; before: Seen | undefined }
 const ROWS_READ = 64
 const MOST_FOUND = 32
 const READ_MS = 2_000
-const STATE = 'held'
 const INCOMPLETE: HeldNames = { ...noNames(), isIncomplete: true }
 
 export class NameTable implements NameHolder {
@@ -68,7 +69,7 @@ export class NameTable implements NameHolder {
   /**
    * Opens the table of a snapshot that was just opened. Not null: why it does not have the names that the snapshot covers, so
    * that the log must be read from its start into an empty one, which `reset` makes. `snapshotPath` null: without a file nothing
-   * is kept.
+   * is kept. May be called again for another snapshot of the same path.
    */
   async open(snapshotPath: string | null, isNew: boolean): Promise<string | null> {
     const { limits, open, remove } = this.#options
@@ -77,13 +78,15 @@ export class NameTable implements NameHolder {
       remove?.(snapshotPath)
       return null
     }
-    this.#rows = await open(snapshotPath)
+    this.#rows ??= await open(snapshotPath)
     if (!this.#rows) return null
-    if (isNew) {
+    if (isNew || this.isUnfilled) {
+      const state = this.isUnfilled ? UNFILLED : noNames()
       await this.reset()
+      if (!this.#rows) this.#kept.set(HELD.key, state)
       return null
     }
-    this.#held = structuredClone(this.#kept.get(STATE)) ?? noNames()
+    this.#held = structuredClone(this.#kept.get(HELD.key)) ?? noNames()
     if (this.#held.isIncomplete) return 'the table of names beside it lacks some'
     let mark: string | null
     try {
@@ -106,10 +109,20 @@ export class NameTable implements NameHolder {
     return null
   }
 
+  /** The state is that of a checkpoint: the names of its turns are to be added once `open` has resolved. */
+  get isUnfilled(): boolean {
+    return this.#kept.get(HELD.key)?.isUnfilled === true
+  }
+
+  /** Whether names are added and found. */
+  get isOpen(): boolean {
+    return this.#rows !== null
+  }
+
   /** Empties the table. Where that fails, nothing is added. */
   async reset(): Promise<void> {
     this.#held = noNames()
-    this.#kept.set(STATE, this.#held)
+    this.#kept.set(HELD.key, this.#held)
     try {
       await this.#rows?.empty()
     } catch (error) {
@@ -122,13 +135,13 @@ export class NameTable implements NameHolder {
   add(names: readonly string[], at: number, session: string, record: string): void {
     if (names.length === 0) return
     if (!this.#rows) {
-      this.#kept.set(STATE, INCOMPLETE)
+      this.#kept.set(HELD.key, INCOMPLETE)
       return
     }
     if (this.#held.log === '') this.#held.log = record
     const bytes = names.length * sizeOfRow(session)
     const { generation, expired } = addToGeneration(this.#held, this.#options.limits, at, names.length, bytes)
-    this.#kept.set(STATE, this.#held)
+    this.#kept.set(HELD.key, this.#held)
     for (const name of names) {
       this.#rowsPending.push(rowOf(namePrefix(generation, name), at, session))
       const before = this.#pending.get(name)

@@ -7,12 +7,14 @@ import {
   type EventLog,
   type Migration,
   type Offsets,
+  type Snapshot,
   type SnapshotStore,
   type StateVersion,
 } from '@instar/log'
 import { addListed, applyEntry, listEntry, type ListEntry, type ListedSession } from './core/listed-sessions.ts'
 import { initialIndex, shrink, type Limits, type SessionIndex } from './core/session-index.ts'
-import type { HeldNames } from './core/held-names.ts'
+import { HELD, type HeldNames } from './core/held-names.ts'
+import { fill } from './fill.ts'
 import { NameTable, type NameTableOptions } from './name-table.ts'
 
 export type GatewaySnapshot = {
@@ -53,6 +55,20 @@ export const STATE_VERSION: GatewayVersion = {
   digests: { '4e211f050f21ba7f': 1, '6ce885d7ed48f580': 1, '3dbd0920814fd85b': 1, '3d37c253b81f2735': 1 },
 }
 
+/** Names of an earlier form are made again from the log, so that this is done beside their state, too. */
+const versionOf = (version: GatewayVersion, topic: 'turns' | 'weights'): StateVersion => {
+  const { number, digests, names, migrations } = version
+  const all = Object.entries(migrations[topic])
+  const kept = topic === 'turns' ? all.filter(([from]) => Number(from) >= names) : all
+  return { number, migrations: Object.fromEntries(kept), ...(digests ? { digests } : {}) }
+}
+
+/** Of the state of `turns`. */
+export const TURNS_VERSION = versionOf(STATE_VERSION, 'turns')
+
+export const marksIn = (turns: Snapshot): SessionIndex['byMintedId'] =>
+  turns.table<string>('marks', { json: () => true, once: true })
+
 /** Without a store there is no snapshot: the log is read from its start. */
 export const openSnapshot = (
   store: Pick<SnapshotStore, 'of'> | undefined,
@@ -71,18 +87,15 @@ export const openSnapshot = (
       load: () => undefined,
       close: async () => undefined,
     }
-  const of = (topic: 'turns' | 'weights'): StateVersion => ({ ...version, migrations: version.migrations[topic] })
-  // Names of an earlier form are made again from the log, so that this is done beside their state, too.
-  const withNames = Object.entries(version.migrations.turns).filter(([from]) => Number(from) >= version.names)
-  const turns = store.of(`gateway.${policy}.turns`, { ...of('turns'), migrations: Object.fromEntries(withNames) })
-  const versions = store.of(`gateway.${policy}.weights`, of('weights'))
-  const table = held ? new NameTable(held, turns.resident<HeldNames>('held names'), version) : null
+  const turns = store.of(`gateway.${policy}.turns`, versionOf(version, 'turns'))
+  const versions = store.of(`gateway.${policy}.weights`, versionOf(version, 'weights'))
+  const table = held ? new NameTable(held, turns.resident<HeldNames>(HELD.table), version) : null
   const index: SessionIndex = {
     ...initialIndex(limits),
     fold: storedTurns(turns),
     memory: null,
     held: table,
-    byMintedId: turns.table<string>('marks', { json: () => true, once: true }),
+    byMintedId: marksIn(turns),
   }
   // Requests evict sessions while a snapshot is written: the names are read again from the sessions themselves.
   const recent = turns.list('recent', {
@@ -91,14 +104,27 @@ export const openSnapshot = (
   })
   index.listing = recent
 
-  const readKept = async (): Promise<void> => {
+  /** `isNew`: the log is read from its start. Throws `snapshot_damaged`. */
+  const readKept = async (isNew: boolean): Promise<void> => {
+    const isUnfilled = table?.isUnfilled === true
+    const problem = await table?.open(turns.path, isNew)
+    if (problem) throw new InstarError('snapshot_damaged', problem)
     const list = new Map<string, ListedSession>()
     await recent.load((entry) => applyEntry(list, entry as ListEntry))
-    const steps = addListed(index, list, (session, from) => turns.sessions.brief(session, from))
-    await inSlices(steps, (problem) => {
-      if (problem !== null) throw new InstarError('snapshot_damaged', problem)
+    const lacksNames = isUnfilled && table.isOpen
+    // The state of a checkpoint lacks both.
+    const isFilled = !isNew && (lacksNames || list.size === 0)
+    const made = isFilled ? await fill(turns, limits, lacksNames ? table : null) : list
+    const steps = addListed(index, list.size === 0 ? made : list, (session, from) =>
+      turns.sessions.brief(session, from),
+    )
+    await inSlices(steps, (damage) => {
+      if (damage !== null) throw new InstarError('snapshot_damaged', damage)
     })
     shrink(index)
+    if (!isFilled) return
+    for (const session of index.recent.keys()) recent.note(session, 'moved')
+    await turns.saveChanges()
   }
 
   return {
@@ -107,17 +133,17 @@ export const openSnapshot = (
     weights: storedWeights(versions),
     async open(log) {
       const from = { turns: await turns.open(log), weights: await versions.open(log) }
-      try {
-        const problem = await table?.open(turns.path, Object.keys(from.turns).length === 0)
-        if (problem) throw new InstarError('snapshot_damaged', problem)
-        await readKept()
-        return from
-      } catch (error) {
-        if (!(error instanceof InstarError) || error.code !== 'snapshot_damaged') throw error
-        await turns.startOver(error.message)
-        await table?.reset()
-        return { ...from, turns: {} }
-      }
+      for (let attempt = 1; ; attempt += 1)
+        try {
+          await readKept(Object.keys(from.turns).length === 0)
+          return from
+        } catch (error) {
+          if (!(error instanceof InstarError) || error.code !== 'snapshot_damaged' || attempt > 2) throw error
+          // A checkpoint, where there is one; then the start of the log.
+          if (attempt === 1) from.turns = await turns.startAgain(error.message, log)
+          else await turns.startOver(error.message)
+          if (attempt === 2) from.turns = {}
+        }
     },
     load: (session) => turns.load(session),
     after: (logged) =>

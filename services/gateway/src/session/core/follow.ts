@@ -6,7 +6,8 @@
 import { matchingPrefixes, contentText, withoutThought, type SessionState, type TurnState } from '@instar/events'
 import { digitsOfTurn, mintedIdsIn, isFields, mintedIdsInText, turnDigits, type MintedId } from '@instar/dialects'
 import type { SessionQuery } from './session-query.ts'
-import { extraOf, sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
+import { sessionState, turnsByPrompt, type SessionIndex } from './session-index.ts'
+import { extraOf } from './stored-turns.ts'
 
 /** Maximum number of candidates whose requests are compared. */
 export const COMPARED = 8

@@ -18,6 +18,8 @@ export type HeldNames = {
   generations: Generation[]
   /** Turns were folded without the table. */
   isIncomplete?: true
+  /** As a checkpoint has it: the names of all turns of the state are to be added. */
+  isUnfilled?: true
 }
 
 /** `reads`: of requests, by what came of them. `expired`: names of this process's life. */
@@ -34,6 +36,19 @@ export type NameHolder = {
 /** A generation is at most this part of the limits, so that at most this part too much expires. */
 const PARTS = 8
 export const WINDOW = 256
+
+/** Where the snapshot has the state of the names. */
+export const HELD = { table: 'held names', key: 'held' } as const
+
+/** Earlier builds read `isIncomplete` and fold the log from its start. */
+export const UNFILLED: HeldNames = {
+  log: '',
+  added: 0,
+  times: [],
+  generations: [],
+  isIncomplete: true,
+  isUnfilled: true,
+}
 
 export const noNames = (): HeldNames => ({ log: '', added: 0, times: [], generations: [] })
 

@@ -4,21 +4,15 @@
  * from the log again. With a store, the session remains and only its index entries are removed.
  */
 import {
-  contentOfAnswer,
   COUNTED,
-  foldTurns,
   initialTurns,
   LruMap,
-  readWritten,
-  wordsHash,
   type AnswerKey,
   type Logged,
   type MemoryTurns,
   type FoldOutcome,
   type SessionState,
-  type Table,
   type TurnsEvent,
-  type TurnsState,
   type TurnState,
 } from '@instar/events'
 import { sessionIdPart } from '@instar/dialects'
@@ -34,37 +28,23 @@ import {
   type RecentSession,
   type RecordPosition,
 } from './names.ts'
-
-/** What the gateway keeps with a turn. */
-export type TurnExtra = {
-  /** Number of references from this turn's body to a full copy. */
-  bodyDepth: number
-  idsDepth: number
-  /** Whether its request had tools; null: not known without its body. */
-  tools: boolean | null
-  /** Whether a client received the answer, so that the turn can be found by it. */
-  said: boolean
-  /** The words of its content (text-behind.ts), for finding it inside a longer text; null without any. */
-  words: string | null
-}
+import { extraOf, foldTurn, isAgain, turnOf, type StoredTurns } from './stored-turns.ts'
 
 export type Limits = { sessions: number; turns: number }
-export type SessionIndex = NameIndex & {
-  limits: Limits
-  fold: TurnsState
-  /** Session part of our minted ids (60-bit hash of a session) → session, also for evicted ones. */
-  byMintedId: Table<string, string>
-  /** Sessions in the order in which they were touched, with the number of turns they hold. */
-  recent: LruMap<string, RecentSession>
-  turns: number
-  forgotten: LruMap<string, RecordPosition>
-  /** Records that did not count, by reason. */
-  ignored: Map<string, number>
-  /** The state from which sessions are evicted; null where the fold is in a store. */
-  memory: MemoryTurns | null
-  /** Holds the names of turns longer than `recent`; null: nothing does. */
-  held: NameHolder | null
-}
+export type SessionIndex = NameIndex &
+  StoredTurns & {
+    limits: Limits
+    /** Sessions in the order in which they were touched, with the number of turns they hold. */
+    recent: LruMap<string, RecentSession>
+    turns: number
+    forgotten: LruMap<string, RecordPosition>
+    /** Records that did not count, by reason. */
+    ignored: Map<string, number>
+    /** The state from which sessions are evicted; null where the fold is in a store. */
+    memory: MemoryTurns | null
+    /** Holds the names of turns longer than `recent`; null: nothing does. */
+    held: NameHolder | null
+  }
 
 const FORGOTTEN_PER_SESSION = 20
 
@@ -97,15 +77,6 @@ export const evolveIndex = (index: SessionIndex, logged: Logged<TurnsEvent>): Fo
   return outcome
 }
 
-/** Whether this very record was folded before: delivered twice, or read by `restore` ahead of the tail. */
-const isAgain = (index: SessionIndex, { event, partition, offset }: Logged<TurnsEvent>): boolean => {
-  const known =
-    event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
-      ? index.fold.turns.get(event.turn)
-      : undefined
-  return known?.offset === offset && known.partition === partition
-}
-
 /** `records`: all records of an evicted session, in order. */
 export const restore = (index: SessionIndex, session: string, records: readonly Logged<TurnsEvent>[]): void => {
   if (!index.forgotten.delete(session)) return
@@ -125,33 +96,18 @@ export const touch = (index: SessionIndex, session: string): void => {
 }
 
 const fold = (index: SessionIndex, logged: Logged<TurnsEvent>): FoldOutcome => {
-  const { event } = logged
-  const outcome = foldTurns(index.fold, logged)
+  const { session } = logged.event
+  const outcome = foldTurn(index, logged)
   if (!outcome.counted) return outcome
-  const isTurn = event.type === 'TurnCaptured' || event.type === 'TurnAborted' || event.type === 'TurnSampled'
-  const state = index.fold.sessions.get(event.session)
-  if (index.recent.has(event.session)) touch(index, event.session)
-  else if (state) revive(index, state, isTurn ? state.turns.length - 1 : state.turns.length)
-  const recent = index.recent.get(event.session)
+  const turn = turnOf(index, logged)
+  const state = index.fold.sessions.get(session)
+  if (index.recent.has(session)) touch(index, session)
+  else if (state) revive(index, state, turn ? state.turns.length - 1 : state.turns.length)
+  const recent = index.recent.get(session)
   if (recent && state) recent.at = state.lastAt
-  if (!isTurn) return outcome
-  const turn = index.fold.turns.get(event.turn)
   if (!turn) return outcome
-  const before = (other: string | null) => (other === null ? undefined : extraOf(index.fold.turns.get(other)))
-  // The snapshot writes the turn, since it was folded just now.
-  turn.extra = {
-    bodyDepth: event.body.from === null ? 0 : 1 + (before(event.body.from)?.bodyDepth ?? 0),
-    idsDepth: event.prompt.from === null ? 0 : 1 + (before(event.prompt.from)?.idsDepth ?? 0),
-    tools: null,
-    said: event.type !== 'TurnSampled' && (event.text.bytes.length > 0 || event.toolCallIds.length > 0),
-    words: event.type === 'TurnSampled' ? null : wordsHash(contentOfAnswer(readWritten(event.text))),
-  } satisfies TurnExtra
-  if (recent) named(index, event.session, recent, turn)
-  if (index.held) {
-    const { loose, asked } = namesOf(turn)
-    const names = [loose === null ? [] : [answerName(loose)], asked === null ? [] : [promptName(asked)]].flat()
-    index.held.add(names, turn.finishedAt, turn.session, turn.record)
-  }
+  if (recent) named(index, session, recent, turn)
+  if (index.held) index.held.add(heldNamesOf(turn), turn.finishedAt, turn.session, turn.record)
   return outcome
 }
 
@@ -189,8 +145,11 @@ export const namesOf = (turn: NamedBy): Names => {
   return { loose: said ? nameFor(key, answer.loose) : null, asked: shown ? nameFor(key, digest) : null }
 }
 
-export const extraOf = (turn: Pick<TurnState, 'extra'> | undefined): TurnExtra | undefined =>
-  turn?.extra as TurnExtra | undefined
+/** The names under which a turn is held beyond memory. */
+export const heldNamesOf = (turn: NamedBy): string[] => {
+  const { loose, asked } = namesOf(turn)
+  return [loose === null ? [] : [answerName(loose)], asked === null ? [] : [promptName(asked)]].flat()
+}
 
 export const shrink = (index: SessionIndex): void => {
   const { limits, recent } = index
