@@ -26,7 +26,7 @@ describe('settings', () => {
       checkpointing: {
         turns: null,
         ms: null,
-        states: ['scorer', 'trainer', 'publisher'],
+        states: ['scorer', 'trainer', 'publisher', 'gateway'],
         kept: 2,
         bytes: 16 * 2 ** 30,
       },

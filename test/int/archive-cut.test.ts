@@ -7,6 +7,7 @@ import {
   isCutAway,
   openEmbeddedLog,
   openFolderStore,
+  openSnapshots,
   usableCheckpoint,
   type Offsets,
 } from '@instar/log'
@@ -15,11 +16,12 @@ import { readSettings } from '@instar/process'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
 import { auditFold, neededTurns, trainerFold } from '@instar/trainer'
-import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { instar } from '../kit/cli.ts'
 import { all } from '../kit/event-log/harness.ts'
+import { startRig, USER } from '../kit/gateway.ts'
 import { longHistory } from '../kit/long-history.ts'
 import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
 import { addresses, temporaryFolder } from '../kit/stack.ts'
@@ -70,6 +72,28 @@ const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: s
     signal,
   })
   await rejects(cut, /stopped/)
+}
+
+/** A gateway with an empty disk and no archive, on a log that it closes. `session`: of a turn behind the checkpoint. */
+const startsOnCutLog = async (log: KafkaLog, checkpoints: string, session: string): Promise<void> => {
+  try {
+    const without = openSnapshots(join(folder.path, 'without'))
+    await rejects(startRig({ log, ports: { snapshots: without } }), { code: 'log_cut' })
+    const lines: string[] = []
+    const logLine = (line: string): void => void lines.push(line)
+    const snapshots = openSnapshots(join(folder.path, 'emptied'), { checkpoints, logLine })
+    const rig = await startRig({ log, ports: { snapshots } })
+    const answer = await rig.fetch('/v1/chat/completions', {
+      json: { model: 'policy', messages: [USER('Hi')] },
+      headers: { 'x-session-id': session },
+    })
+    equal(answer.status, 200, await answer.clone().text())
+    match(await (await rig.fetch('/metrics')).text(), /^instar_names_held(\{[^}]*\})? 160[0-9]$/m)
+    await rig.stop()
+    match(lines.join('\n'), /^gateway\.policy\.turns: starts from the checkpoint of [^\n]*$/)
+  } finally {
+    await log.close()
+  }
 }
 
 type Cut = {
@@ -137,6 +161,7 @@ test(
     await follower.caughtUp()
     equal(handled.turns, 801)
     await follower.stop()
+    await startsOnCutLog(await open(), readSettings(env, '/').checkpoints, newest!.key)
     const again = (await done(['archive', 'cut', '--from', place])) as Cut
     deepEqual([again.record, again.completed], [null, false])
     await done(['verify', 'all', '--from-checkpoint', '--digests'])

@@ -4,16 +4,17 @@ import { once } from 'node:events'
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { schemaTexts } from '@instar/events'
-import { openEmbeddedLog } from '@instar/log'
+import { encodeEvent, schemaTexts } from '@instar/events'
+import { openEmbeddedLog, type Append } from '@instar/log'
 import { folder, instar } from '../../../test/kit/cli.ts'
 import { longHistory } from '../../../test/kit/long-history.ts'
+import { captured } from '../../../test/kit/scored-history.ts'
 import { up } from '../../../test/kit/up.ts'
 
-/** Makes a log with turns alone, so that the line begins with the model of this pipeline. */
-const withTurns = async (data: string): Promise<void> => {
+/** Makes a log. */
+const logWith = async (data: string, records: readonly Append[]): Promise<void> => {
   const log = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
-  await log.append([...longHistory({ turns: 200 })].filter(({ topic }) => topic === 'turns'))
+  await log.append(records)
   await log.close()
 }
 
@@ -29,7 +30,16 @@ test(
       deepEqual(await ended, [0, null], err())
       return [...err().matchAll(/([\w.]+): starts from the checkpoint of /g)].map(([, name]) => name!).sort()
     }
-    await withTurns(data)
+    // Of another policy, so that nothing is scored and trained.
+    const answer = captured({
+      session: 's',
+      messages: [{ role: 'user', content: 'Hi' }],
+      answer: 'Hello.',
+      at: 1,
+      name: 'n',
+      policy: 'elsewhere',
+    })
+    await logWith(data, [encodeEvent(answer)])
     deepEqual(await start(), [])
     const env = { INSTAR_DATA: data }
     equal((await instar(['checkpoint'], env)).code, 0)
@@ -44,7 +54,11 @@ test(
 
 test('`instar up` writes checkpoints itself where the settings say so, and they hold while it runs', async () => {
   const data = join(folder(), 'data')
-  await withTurns(data)
+  // Turns alone, so that the line begins with the model of this pipeline.
+  await logWith(
+    data,
+    [...longHistory({ turns: 200 })].filter(({ topic }) => topic === 'turns'),
+  )
   const more = { INSTAR_CHECKPOINT_TURNS: '10', INSTAR_CHECKPOINT_STATES: 'scorer,trainer,publisher,gateway,audit' }
   const { child, ended, err } = await up(data, [], more)
   const states = (): string[] => [...err().matchAll(/checkpoint of ([\w.]+) written/g)].map(([, name]) => name!)
