@@ -55,7 +55,7 @@ const opened = (place: string, { checkpoints, names = ENDLESS, lines = [], now =
   )
 
 test('it finds the sessions of requests as a gateway does that has read the whole log', async () => {
-  for (const seed of [21, 22, 23]) {
+  for (const seed of [21, 22]) {
     const history = randomHistory(seeded(seed), 3000)
     // One partition, so that what is behind the checkpoint is read in the order of a start from the log's.
     const log = openMemoryLog({ partitions: { turns: 1 } })
@@ -180,9 +180,9 @@ test('a gateway that is killed repeatedly while it makes the names has them all 
     return lines
   }
   let killed = 0
-  for (let i = 0; i < 8; i += 1) if (!(await life(150)).includes('through')) killed += 1
+  for (let i = 0; i < 5; i += 1) if (!(await life(150)).includes('through')) killed += 1
   t.diagnostic(`${killed} killed before the end`)
-  assert.ok(killed >= 3, `${killed}`)
+  assert.ok(killed >= 2, `${killed}`)
   assert.deepEqual((await life(null)).slice(-2), [`found ${COUNT}`, 'through'])
   assert.deepEqual(await life(null), ['opens', `found ${COUNT}`, 'through'])
 })
