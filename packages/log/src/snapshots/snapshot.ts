@@ -183,9 +183,9 @@ export class Snapshot {
    * As `startOver`, and takes a checkpoint where there is one. Resolves with the positions to continue from; {} for the start of
    * the log.
    */
-  async startAgain(problem: string, log: EventLog): Promise<Offsets> {
+  async startAgain(problem: string, log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
     await this.startOver(problem)
-    return this.#fromCheckpoint(log)
+    return this.#fromCheckpoint(log, topics)
   }
 
   /** Deletes an opened file that turned out to be unreadable, or, with '', empty. The log must be read from its start. */

@@ -132,7 +132,7 @@ export const openSnapshot = (
     names: table,
     weights: storedWeights(versions),
     async open(log) {
-      const from = { turns: await turns.open(log), weights: await versions.open(log) }
+      const from = { turns: await turns.open(log, ['turns']), weights: await versions.open(log) }
       for (let attempt = 1; ; attempt += 1)
         try {
           await readKept(Object.keys(from.turns).length === 0)
@@ -140,7 +140,7 @@ export const openSnapshot = (
         } catch (error) {
           if (!(error instanceof InstarError) || error.code !== 'snapshot_damaged' || attempt > 2) throw error
           // A checkpoint, where there is one; then the start of the log.
-          if (attempt === 1) from.turns = await turns.startAgain(error.message, log)
+          if (attempt === 1) from.turns = await turns.startAgain(error.message, log, ['turns'])
           else await turns.startOver(error.message)
           if (attempt === 2) from.turns = {}
         }
