@@ -1,6 +1,14 @@
 /** `instar archive cut`: deletes from the log what is in an archive, what checkpoints have folded, and what is old. */
 import { schemaTexts } from '@instar/events'
-import { cutLog, hasEmbeddedLog, openEmbeddedLog, usableCheckpoint, type Archive, type CutReport } from '@instar/log'
+import {
+  cutLog,
+  hasEmbeddedLog,
+  openEmbeddedLog,
+  placesText,
+  usableCheckpoint,
+  type Archive,
+  type CutReport,
+} from '@instar/log'
 import { InstarError } from '@instar/events/errors'
 import { logFolder, openKafka } from '@instar/process'
 import { unscoredTurns } from '@instar/scorer'
@@ -21,7 +29,11 @@ const LEAST_DAYS = 7
 
 type CutInvocation = Printing & {
   config: Config
-  values: { 'keep-days'?: string | undefined; 'dry-run'?: boolean | undefined }
+  values: {
+    'keep-days'?: string | undefined
+    'dry-run'?: boolean | undefined
+    'delete-unreadable'?: boolean | undefined
+  }
   print(value: unknown, text: () => string): void
 }
 
@@ -71,6 +83,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
       checkpoints: checkpoints.map((one, i) => ({ ...one, topics: CHECKPOINTED[i]!.topics })),
       since,
       needed: turns,
+      deleteUnreadable: values['delete-unreadable'] === true,
       dryRun,
       now: () => Date.now(),
       observer,
@@ -80,7 +93,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
     progress.end()
     await log.close()
   }
-  const { topics, record, completed, comparison } = report
+  const { topics, unarchived, record, completed, comparison } = report
   const file = config.log === 'embedded' ? statSync(join(logFolder(config), 'log.db')).size : null
   const wallMs = Math.round(performance.now() - startedAt)
   const states = checkpoints.map(({ id, event: { name, at } }) => ({ name, record: id, at }))
@@ -89,6 +102,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
     keepDays,
     since,
     topics,
+    unarchived,
     record,
     completed,
     needed,
@@ -101,7 +115,7 @@ export const cut = async (invocation: CutInvocation, archive: Archive, address: 
   print(result, () => textOf(result))
 }
 
-type Result = Pick<CutReport, 'topics' | 'record' | 'completed'> & {
+type Result = Pick<CutReport, 'topics' | 'unarchived' | 'record' | 'completed'> & {
   dryRun: boolean
   since: number
   needed: number
@@ -115,6 +129,7 @@ const textOf = ({
   dryRun,
   since,
   topics,
+  unarchived,
   record,
   completed,
   needed,
@@ -131,6 +146,7 @@ const textOf = ({
     ],
     Object.entries(topics),
   )
+  const lost = unarchived.records === 0 ? '' : `of these ${unarchivedText(unarchived)}${dryRun ? NEEDS_FLAG : ''}\n`
   const kept = `kept: what was written since ${minuteText(since)} UTC, and from the oldest of ${needed} turns that are still to be scored or that batches may read on\n`
   const done = dryRun
     ? 'nothing was deleted'
@@ -143,5 +159,14 @@ const textOf = ({
     file === null || dryRun || (record === null && !completed)
       ? ''
       : `log.db keeps its ${sizeText(file)}: new records take the room that became free\n`
-  return `${rows}${kept}${size}${done}; ${compared} records are as the archive has them, manifest ${manifest.slice(0, 12)}, ${durationText(wallMs)}\n`
+  return `${rows}${lost}${kept}${size}${done}; ${compared} records are as the archive has them, manifest ${manifest.slice(0, 12)}, ${durationText(wallMs)}\n`
+}
+
+const NEEDS_FLAG = '; only --delete-unreadable deletes them'
+/** Positions on the console; `--json` has more. */
+const SHOWN = 20
+
+const unarchivedText = (unarchived: CutReport['unarchived']): string => {
+  const verb = unarchived.records === 1 ? 'is' : 'are'
+  return `${unarchived.records} cannot be read and ${verb} not in the archive: ${placesText(unarchived, SHOWN)}`
 }

@@ -16,6 +16,7 @@ import { readSettings } from '@instar/process'
 import { publisherFold } from '@instar/publisher'
 import { scorerFold } from '@instar/scorer'
 import { auditFold, neededTurns, trainerFold } from '@instar/trainer'
+import { Kafka, logLevel, Partitioners } from 'kafkajs'
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -36,6 +37,20 @@ after(async () => {
   await kafka.stop()
   await folder.remove()
 })
+
+/** The partition of a record that another program wrote. */
+const UNREADABLE = 3
+const writeUnreadable = async (brokers: string[], topic: string, partition: number): Promise<void> => {
+  const producer = new Kafka({ brokers, logLevel: logLevel.NOTHING }).producer({
+    createPartitioner: Partitioners.DefaultPartitioner,
+  })
+  await producer.connect()
+  await producer.send({
+    topic,
+    messages: [{ key: 'stranger', value: 'no record of the log', partition, timestamp: '1' }],
+  })
+  await producer.disconnect()
+}
 
 type LoggedCut = Awaited<ReturnType<typeof cutsOn>>[number]
 
@@ -66,6 +81,7 @@ const stoppedBetweenTopics = async (log: KafkaLog, place: string, checkpoints: s
     ),
     since,
     needed: await neededTurns(log, { policy: 'policy', checkpoints, since, unscored: [], observer }),
+    deleteUnreadable: true,
     dryRun: false,
     now: () => Date.now(),
     observer,
@@ -97,6 +113,7 @@ const startsOnCutLog = async (log: KafkaLog, checkpoints: string, session: strin
 }
 
 type Cut = {
+  unarchived: { records: number; first: unknown[] }
   record: string | null
   completed: boolean
   topics: Record<'turns' | 'scores', { records: number; starts: Record<string, number> }>
@@ -105,7 +122,7 @@ type Cut = {
 test(
   'turns and scores that are archived and folded are deleted on Kafka; followers, checkpoints and the archive go on',
   { timeout: 480_000 },
-  async () => {
+  async (t) => {
     const [data, place] = [join(folder.path, 'data'), join(folder.path, 'archive')]
     const source = await openEmbeddedLog({ folder: join(data, 'log'), schemas: schemaTexts() })
     await source.append([...longHistory({ turns: 800 })])
@@ -118,11 +135,13 @@ test(
       return json
     }
     await done(['setup'])
-    await done(['log', 'copy', '--from', `embedded:${data}`, '--to', address])
     const { brokers } = kafka
+    await writeUnreadable(brokers, 'turns', UNREADABLE)
+    await done(['log', 'copy', '--from', `embedded:${data}`, '--to', address])
     const open = () =>
       openKafkaLog({ brokers, registry: addresses().registry, clientId: 'test', schemas: schemaTexts() })
     const log = await open()
+    t.after(() => log.close())
     const handled = { turns: 0, scores: 0 }
     const follower = await log.subscribe({
       topics: ['turns', 'scores'],
@@ -139,6 +158,10 @@ test(
     await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'gateway', 'audit'])
     await done(['archive', '--to', place])
     const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
+    deepEqual(planned.unarchived, { records: 1, first: [{ topic: 'turns', partition: UNREADABLE, offset: 0 }] })
+    const refused = await instar(['archive', 'cut', '--from', place], env)
+    match(refused.err, new RegExp(`not_archived: nothing is cut: .* 1 cannot be read .*: turns ${UNREADABLE}@0`))
+    deepEqual([refused.code, (await cutsOn(log)).length], [1, 0])
     deepEqual(Object.values((await log.starts(['turns'])).turns!).filter(Boolean), [])
     await stoppedBetweenTopics(log, place, readSettings(env, '/').checkpoints)
     deepEqual(Object.values((await log.starts(['scores'])).scores!).filter(Boolean), [])
@@ -148,7 +171,7 @@ test(
     const after = await log.starts(['turns', 'scores'])
     for (const { topic, partition, start } of allowed.starts)
       equal(after[topic as 'turns' | 'scores']![partition], start)
-    const { records: deleted } = planned.topics.turns
+    const deleted = planned.topics.turns.records - planned.unarchived.records
     ok(deleted > 600 && planned.topics.scores.records > 600, JSON.stringify(planned.topics))
     equal(cut.topics.scores.records, planned.topics.scores.records)
     const { turns: starts } = (await log.starts(['turns'])) as { turns: Record<string, number> }

@@ -110,6 +110,7 @@ test(
       checkpoints: usable,
       since: Infinity,
       needed,
+      deleteUnreadable: false,
       dryRun: false,
       now: () => 2,
       observer: OBSERVER,

@@ -2,7 +2,9 @@
 import { schemaTexts } from '@instar/events'
 import { cutsOn, openEmbeddedLog } from '@instar/log'
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { folder, instar } from '../../../test/kit/cli.ts'
 import { longHistory } from '../../../test/kit/long-history.ts'
@@ -10,6 +12,7 @@ import { longHistory } from '../../../test/kit/long-history.ts'
 type Cut = {
   dryRun: boolean
   topics: Record<'turns' | 'scores', { records: number; bytes: number }>
+  unarchived: { records: number }
   record: string | null
   completed: boolean
   checkpoints: { name: string }[]
@@ -51,7 +54,23 @@ test(
     equal((await cutsOn(holder)).length, 0)
     await holder.close()
 
+    const [damaged, without] = [join(folder(), 'damaged'), join(folder(), 'without')]
+    cpSync(data, damaged, { recursive: true })
+    const db = new DatabaseSync(join(damaged, 'log', 'log.db'))
+    db.exec('UPDATE turns SET checksum = checksum + 1 WHERE offset = 5')
+    db.close()
+    const ofDamaged = (...args: string[]) => instar(['archive', ...args], { INSTAR_DATA: damaged })
+    equal((await ofDamaged('--to', without)).code, 0)
+    const said = await ofDamaged('cut', '--from', without, '--dry-run')
+    match(
+      said.out,
+      /\nof these 1 cannot be read and is not in the archive: turns \d@5; only --delete-unreadable deletes them\n/,
+    )
+    const kept = await ofDamaged('cut', '--from', without)
+    deepEqual([kept.code, /not_archived: nothing is cut: .* turns \d@5/.test(kept.err)], [1, true], kept.err)
+
     const cut = (await done(['archive', 'cut', '--from', place])) as Cut
+    equal(cut.unarchived.records, 0)
     deepEqual(
       [cut.topics.turns.records, cut.topics.scores.records],
       [planned.topics.turns.records, planned.topics.scores.records],

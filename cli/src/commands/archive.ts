@@ -22,13 +22,14 @@ const OPTIONS = {
   encrypt: { type: 'string' },
   'keep-days': { type: 'string' },
   'dry-run': { type: 'boolean' },
+  'delete-unreadable': { type: 'boolean' },
 } as const
 
 type ArchiveInvocation = Invocation<typeof OPTIONS>
 
 export default command('archive', {
   usage:
-    '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--log] [--manifest SHA256] | cut --from PLACE [--keep-days N] [--dry-run] [--manifest SHA256]',
+    '--to PLACE | restore --from PLACE [--to LOG] [--manifest SHA256] | verify --from PLACE [--log] [--manifest SHA256] | cut --from PLACE [--keep-days N] [--dry-run] [--delete-unreadable] [--manifest SHA256]',
   help: `
 Copies the log of INSTAR_LOG into a place of immutable objects with a manifest of their digests. PLACE is a folder, or
 s3://bucket/prefix in a store with the S3 API, with the credentials of AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
@@ -66,6 +67,8 @@ embedded log has one writer: stop \`instar up\` first. On Kafka the services may
 
   --keep-days N       what was written in the last N days stays (default 30, at least 7)
   --dry-run           only say what would be deleted; \`instar up\` may run
+  --delete-unreadable also delete records that cannot be read and that the archive does not have; without it such a record
+                      ends the cut (not_archived) before anything is deleted
 
 A record of the log that does not match its checksum is passed over, as by the services, and listed by archive, verify
 and restore with its position. It is a warning: the exit code stays 0.
@@ -74,8 +77,8 @@ and restore with its position. It is a warning: the exit code stays 0.
 offset}]}, added: {records, objects, bytes, damaged}, manifest, wallMs}; of restore: that of \`instar log copy\` and
 damaged, complete, manifest; of verify: {topics, damaged, manifest, complete, problems: [{object, what}], log, wallMs}; log is null
 without --log, else {records, damaged, behind, checkpoints: [{name, record, at, archived}], first}; of cut: {dryRun, keepDays,
-since, topics: {turns: {records, bytes, starts}, scores}, record, completed, needed, checkpoints: [{name, record, at}], manifest,
-compared, file, wallMs}, record null where nothing new was cut, file the bytes of log.db. Exit
+since, topics: {turns: {records, bytes, starts}, scores}, unarchived: {records, first: [{topic, partition, offset}]}, record,
+completed, needed, checkpoints: [{name, record, at}], manifest, compared, file, wallMs}, record null where nothing new was cut, file the bytes of log.db. Exit
 code 0 if the log is archived, the restored log is equal to the archive, or every object is as the manifest says and every record
 as the log has it`,
   options: OPTIONS,
@@ -96,6 +99,9 @@ const elapsed = (): (() => number) => {
   return () => Math.round(performance.now() - startedAt)
 }
 
+/** Options of `cut` alone. */
+const OF_CUT = ['keep-days', 'dry-run', 'delete-unreadable'] as const
+
 /** Throws `UsageError` for an option that the subcommand does not take. */
 const refuse = (values: ArchiveInvocation['values'], names: readonly (keyof typeof OPTIONS)[], of: string): void => {
   for (const name of names) if (values[name] !== undefined) throw new UsageError(`--${name} is no option of ${of}`)
@@ -103,7 +109,7 @@ const refuse = (values: ArchiveInvocation['values'], names: readonly (keyof type
 
 const archive = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const { config, cwd, values, print, err, terminal, stop } = invocation
-  refuse(values, ['from', 'partitions', 'manifest', 'log', 'keep-days', 'dry-run'], 'archive')
+  refuse(values, ['from', 'partitions', 'manifest', 'log', ...OF_CUT], 'archive')
   if (values.to === undefined) throw new UsageError('--to PLACE is required')
   const wallMs = elapsed()
   const writeLine = (line: string): void => err(`${line}\n`)
@@ -179,7 +185,7 @@ const INCOMPLETE =
 const restore = (invocation: ArchiveInvocation): Promise<boolean> =>
   withArchive(invocation, async (archive) => {
     const { config, cwd, values, print, err, terminal, stop } = invocation
-    refuse(values, ['log', 'keep-days', 'dry-run'], 'archive restore')
+    refuse(values, ['log', ...OF_CUT], 'archive restore')
     const partitions = values.partitions === undefined ? {} : partitionsOf(values.partitions)
     if (partitions === null) throw new UsageError(`--partitions ${values.partitions} is not ${PARTITIONS_FORM}`)
     const wallMs = elapsed()
@@ -234,7 +240,7 @@ const verify = async (invocation: ArchiveInvocation): Promise<boolean> => {
   const withLog = invocation.values.log === true
   refuse(
     invocation.values,
-    ['to', 'partitions', 'encrypt', 'keep-days', 'dry-run', ...(withLog ? [] : ['registry' as const])],
+    ['to', 'partitions', 'encrypt', ...OF_CUT, ...(withLog ? [] : ['registry' as const])],
     'archive verify',
   )
   return withArchive(invocation, async (archive) => {

@@ -229,6 +229,13 @@ export const ERRORS = {
       'The archive is not one of a beginning of this log, or another process wrote to it at the same time. The message names the place and what differs.',
     todo: 'Archive each log in a place of its own, from one process at a time. If another run wrote to it, run the command again.',
   },
+  not_archived: {
+    status: 409,
+    retryable: false,
+    meaning:
+      '`instar archive cut` would delete records that the archive does not have, since they cannot be read: rows of the embedded log that do not match their checksum, and on Kafka records that no build can decode. The message says how many and names the first positions.',
+    todo: 'Look at them (`instar doctor`; on Kafka their copies in dlq.*), and restore damaged rows from a copy where there is one, then `instar archive` again. `instar archive cut --delete-unreadable` deletes them with the others.',
+  },
   archive_unavailable: {
     status: 503,
     retryable: true,

@@ -27,9 +27,16 @@ export type Append = {
 /**
  * A stored record. `id`: its hash, computed on first use. `avro`: the writer's schema, set if the version is newer than
  * this build. `damaged`: it does not match the checksum that it was written with; readers skip it as they do a record
- * whose bytes do not match their schema.
+ * whose bytes do not match their schema. `unreadable`: see `ReadOptions`; it is `damaged`, too, and has no key, schema and bytes.
  */
-export type LogRecord = Append & { partition: number; offset: number; id?: string; avro?: string; damaged?: true }
+export type LogRecord = Append & {
+  partition: number
+  offset: number
+  id?: string
+  avro?: string
+  damaged?: true
+  unreadable?: true
+}
 
 export type Position = { topic: Topic; partition: number; offset: number }
 
@@ -91,6 +98,8 @@ export type ReadOptions = {
   maxBatch?: number
   /** Maximum bytes per fetch; a batch of the writer is returned whole. Default: sized for sequential reads. */
   maxBytes?: number
+  /** Also what the log has in place of a record and no build can decode, which readers else do not see: on Kafka alone. */
+  unreadable?: true
 }
 
 /**

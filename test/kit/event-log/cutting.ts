@@ -68,6 +68,7 @@ export const cutAll = async (
     checkpoints: [await checkpointOf(log)],
     since: Infinity,
     needed: [],
+    deleteUnreadable: false,
     dryRun: false,
     now: () => 1,
     observer: { onProgress: () => undefined },

@@ -16,8 +16,8 @@ import type { Archive } from './read.ts'
 export type ArchivedCheckpoint = { name: string; record: string; at: number; archived: boolean }
 
 /**
- * `records`: that both have, alike. `damaged`: rows of the log that do not match their checksum, whether or not the archive has
- * them from before. `behind`: records that the log has after the archive's end. `first`: the first difference.
+ * `records`: that both have, alike. `damaged`: rows of the log that do not match their checksum, and on Kafka records that no build
+ * can decode, whether or not the archive has them from before. `behind`: records that the log has after the archive's end. `first`: the first difference.
  */
 export type LogComparison = {
   records: number
@@ -27,19 +27,21 @@ export type LogComparison = {
   first: Difference | null
 }
 
+type Seen = (record: LogRecord, archived: LogRecord | undefined) => void
+
 const NOT_ARCHIVED = 'the archive does not have this record'
 const NOT_ON_LOG = 'the log does not have this record'
 
 /**
  * From the log's start up to the archive's end, and of each topic up to the first difference. `seen`: called with each record of the
- * log that is compared, or damaged. Of a log that was cut, what is before its start is in the archive alone. Throws `archive_differs` for a log of other partitions,
+ * log that is compared, or damaged, and the archive's of its offset, if there is one. Of a log that was cut, what is before its start is in the archive alone. Throws `archive_differs` for a log of other partitions,
  * `archive_damaged`, `archive_unavailable`, `aborted`, and errors of the log.
  */
 export const compareWithLog = async (
   archive: Archive,
   log: EventLog,
   observer: CopyObserver,
-  seen: (record: LogRecord) => void = () => undefined,
+  seen: Seen = () => undefined,
 ): Promise<LogComparison> => {
   for (const topic of TOPICS)
     if (archive.partitions(topic) !== log.partitions(topic))
@@ -92,7 +94,7 @@ type Sides = {
   to: Offsets
   found: LogComparison
   read(record: LogRecord): void
-  seen(record: LogRecord): void
+  seen: Seen
 }
 
 const comparePartition = async (
@@ -102,7 +104,7 @@ const comparePartition = async (
 ): Promise<Difference | null> => {
   if ((to[topic]?.[partition] ?? 0) === 0) return null
   const archived = new PartitionReader(archive, topic, partition, { from, to })
-  const stored = new PartitionReader(log, topic, partition, { from, to })
+  const stored = new PartitionReader(log, topic, partition, { from, to, unreadable: true })
   try {
     for (;;) {
       await Promise.all([archived.fill(), stored.fill()])
@@ -110,8 +112,9 @@ const comparePartition = async (
       if (!ours && !theirs) return null
       if (theirs?.damaged && (!ours || theirs.offset <= ours.offset)) {
         found.damaged += 1
-        seen(theirs)
-        if (ours?.offset === theirs.offset) archived.step()
+        const same = ours?.offset === theirs.offset ? ours : undefined
+        seen(theirs, same)
+        if (same) archived.step()
         stored.step()
         continue
       }
@@ -120,7 +123,7 @@ const comparePartition = async (
       const what = difference(theirs, ours!)
       if (what !== undefined) return differenceAt(theirs, what.replaceAll('the destination', 'the archive'))
       read(theirs)
-      seen(theirs)
+      seen(theirs, ours)
       found.records += 1
       archived.step()
       stored.step()

@@ -5,32 +5,21 @@
  */
 import { encodeEvent, InstarError, isReadable, recordId, type LogCut } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
-import type { Checkpoint } from '../checkpoints/on-log.ts'
 import type { CopyObserver } from '../copy/meter.ts'
-import { allowedStarts, CUT_TOPICS, cutsOn, isCutAway, type Cut } from '../cuts.ts'
-import { BLOCK } from '../embedded/blocks.ts'
+import { allowedStarts, CUT_TOPICS, cutsOn, type Cut } from '../cuts.ts'
 import { persist } from '../persist.ts'
-import type { EventLog, LogRecord, Offsets, Position, ReadOptions } from '../port.ts'
+import type { EventLog, LogRecord, Offsets } from '../port.ts'
 import { readUpgrades, versionsOn } from '../upgrades.ts'
 import { compareWithLog, type LogComparison } from './against-log.ts'
-import type { Archive } from './read.ts'
+import { foldedBy, limitsOf, type LimitOptions } from './cut-limits.ts'
+import { CutTallies, CutTally } from './cut-tally.ts'
+import { placesText, type DamagedReport } from './report.ts'
 
-export type FoldedCheckpoint = Checkpoint & { topics: readonly Topic[] }
-
-export type CutOptions = {
-  log: EventLog
-  archive: Archive
+export type CutOptions = LimitOptions & {
   /** As the record has it: without credentials. */
   address: string
-  /**
-   * The newest of each state that starts from one, and the topics that it folds: one of which it has no position was not read. None
-   * of their records but the last is needed any more.
-   */
-  checkpoints: readonly FoldedCheckpoint[]
-  /** Records since then stay, milliseconds since 1970. */
-  since: number
-  /** Records that are still read: they, and all after them in their partitions, stay. */
-  needed: readonly Position[]
+  /** Deletes also records that cannot be read and that the archive does not have. */
+  deleteUnreadable: boolean
   /** Only says what would be cut. */
   dryRun: boolean
   now: () => number
@@ -44,24 +33,23 @@ const range = (count: number): number[] => Array.from({ length: count }, (_, i) 
 export type TopicCutReport = { records: number; bytes: number; starts: Record<number, number> }
 
 /**
+ * `unarchived`: those of the records to delete that the archive does not have: rows that do not match their checksum, and on Kafka
+ * records that no build can decode.
  * `record`: id of the one that allows the cut; null: nothing new is cut. `completed`: an earlier cut was carried out to its end.
  * `comparison`: of the archive with the log before it.
  */
 export type CutReport = {
   topics: Record<(typeof CUT_TOPICS)[number], TopicCutReport>
+  unarchived: DamagedReport
   record: string | null
   completed: boolean
   comparison: LogComparison
 }
 
-/** By topic and partition, the offset up to which records may be deleted but for the last of them, and that before which none is kept. */
-type Limits = Record<'delete' | 'keep', Partial<Record<Topic, readonly number[]>>>
-/** Of the records of a partition below its limit: the last one stays. */
-type Tally = { records: number; bytes: number; last: LogRecord; before: LogRecord | null }
-
 /**
  * Of an earlier cut that was not carried out to its end, what the archive has is deleted, too: its record names the last one before
- * each start, by which it is known as one of this log. Throws `archive_differs` if the log is not what the archive has, or the
+ * each start, by which it is known as one of this log. Throws `not_archived` if records that the archive does not have would be deleted
+ * without `deleteUnreadable`; `archive_differs` if the log is not what the archive has, or the
  * checkpoints do not have what an earlier cut may delete; `not_announced`, `archive_damaged`,
  * `archive_unavailable`, `aborted`, and errors of the log.
  */
@@ -70,15 +58,12 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
   const starts = await requireStarts(log)(CUT_TOPICS)
   const open = openIn(await cutsOn(log), starts)
   const limits = await limitsOf(options, starts)
-  const tallies = new Map<string, Tally>()
-  const count = (record: LogRecord): void => {
+  const tallies = new CutTallies()
+  const count = (record: LogRecord, archived: LogRecord | undefined): void => {
     const { topic, partition, offset } = record
     for (const one of open)
-      if (one.topic === topic && one.partition === partition && offset < one.start)
-        one.tally = counted(one.tally, record)
-    if (offset >= (limits.delete[topic]?.[partition] ?? 0)) return
-    const place = `${topic} ${partition}`
-    tallies.set(place, counted(tallies.get(place) ?? null, record))
+      if (one.topic === topic && one.partition === partition && offset <= one.start) one.tally.add(record, archived)
+    if (offset < (limits.delete[topic]?.[partition] ?? 0)) tallies.add(record, archived)
   }
   const comparison = await compareWithLog(archive, log, observer, count)
   if (comparison.first) {
@@ -90,23 +75,19 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
     )
   }
   // What is needed since, or is to be kept longer, stays.
-  const ours = open.filter(
-    ({ topic, partition, start, record, tally }) =>
-      (tally && recordId(tally.last)) === record && start <= limits.keep[topic as Topic]![partition]!,
-  )
+  const ours = open.filter((one) => isOurs(one) && one.start <= limits.keep[one.topic as Topic]![one.partition]!)
   requireFolded(options, ours)
   const allowed = allowedStarts([{ event: { starts: ours } }])
   const isOpen = ours.length > 0
-  const cut: LogCut['starts'] = [...tallies.values()]
-    .filter(({ last: { topic, partition, offset } }) => offset > (starts[topic]?.[partition] ?? 0))
-    .filter(({ last: { topic, partition, offset } }) => offset > (allowed[topic]?.[partition] ?? 0))
-    .map(({ last: { topic, partition, offset: start }, before }) => ({
-      topic,
-      partition,
-      start,
-      record: before && recordId(before),
-    }))
+  const cut = tallies.all().flatMap(({ last, before }): LogCut['starts'] => {
+    if (!last) return []
+    const { topic, partition, offset: start } = last
+    const known = Math.max(starts[topic]?.[partition] ?? 0, allowed[topic]?.[partition] ?? 0)
+    return start > known ? [{ topic, partition, start, record: before && recordId(before) }] : []
+  })
   const isNew = cut.some(({ record }) => record !== null)
+  const deleted = isNew || isOpen ? deletedOf(log, tallies, ours) : deletedOf(log, new CutTallies(), [])
+  if (!dryRun) requireArchived(options, deleted.unarchived)
   let record: string | null = null
   if (!dryRun && isNew) record = await announce(options, cut)
   // Of these records alone: of another one, such as that of a log of which this is a copy, nothing was compared.
@@ -114,34 +95,53 @@ export const cutLog = async (options: CutOptions): Promise<CutReport> => {
     await log.cut!(allowedStarts([{ event: { starts: ours } }, { event: { starts: isNew ? cut : [] } }]))
   const after = dryRun ? starts : await requireStarts(log)(CUT_TOPICS)
   const topics = Object.fromEntries(
-    CUT_TOPICS.map((topic): [string, TopicCutReport] => {
-      const of = range(log.partitions(topic)).map((partition) => {
-        const earlier = ours
-          .filter((one) => one.topic === topic && one.partition === partition)
-          .map(({ tally }) => tally)
-        const deleted = [tallies.get(`${topic} ${partition}`) ?? null, ...earlier].filter((one) => one !== null)
-        return deleted.reduce((most, one) => (one.records > most.records ? one : most), { records: 0, bytes: 0 })
-      })
-      const sum = (value: (one: (typeof of)[number]) => number): number =>
-        of.reduce((total, one) => total + value(one), 0)
-      return [
-        topic,
-        { records: sum(({ records }) => records), bytes: sum(({ bytes }) => bytes), starts: after[topic]! },
-      ]
-    }),
+    CUT_TOPICS.map((topic) => [topic, { ...deleted.topics[topic], starts: after[topic]! }]),
   ) as CutReport['topics']
-  return { topics, record, completed: !dryRun && isOpen, comparison }
+  return { topics, unarchived: deleted.unarchived, record, completed: !dryRun && isOpen, comparison }
 }
 
-const counted = (known: Tally | null, record: LogRecord): Tally =>
-  known
-    ? {
-        records: known.records + 1,
-        bytes: known.bytes + known.last.payload.length,
-        last: record,
-        before: known.last,
+/** Whether the record that allows a cut is of this log: the records at its start and before that are those that it names. */
+const isOurs = ({ start, record, tally: { last, before } }: OpenCut): boolean =>
+  last ? last.offset === start && (before && recordId(before)) === record : record === null
+
+type Deleted = { topics: Record<string, { records: number; bytes: number }>; unarchived: DamagedReport }
+
+/** By what is cut now and by earlier cuts of the same partitions: the one of the two that reaches further. */
+const deletedOf = (log: EventLog, tallies: CutTallies, ours: readonly OpenCut[]): Deleted => {
+  const unarchived: DamagedReport = { records: 0, first: [] }
+  const topics = Object.fromEntries(
+    CUT_TOPICS.map((topic) => {
+      const sum = { records: 0, bytes: 0 }
+      for (const partition of range(log.partitions(topic))) {
+        const earlier = ours.filter((one) => one.topic === topic && one.partition === partition)
+        const all = [tallies.get(topic, partition), ...earlier.map(({ tally }) => tally)].filter(
+          (one) => one !== undefined,
+        )
+        const [most] = all.map(({ deleted }) => deleted).toSorted((a, b) => b.records - a.records)
+        if (!most) continue
+        sum.records += most.records
+        sum.bytes += most.bytes
+        unarchived.records += most.unarchived.records
+        unarchived.first.push(...most.unarchived.first)
       }
-    : { records: 0, bytes: 0, last: record, before: null }
+      return [topic, sum]
+    }),
+  )
+  return { topics, unarchived }
+}
+
+/** Positions in a message. */
+const NAMED = 10
+
+const requireArchived = ({ address, deleteUnreadable }: CutOptions, unarchived: DamagedReport): void => {
+  const { records, first } = unarchived
+  if (records === 0 || deleteUnreadable) return
+  throw new InstarError(
+    'not_archived',
+    `nothing is cut: of the records to delete ${records} cannot be read and ${records === 1 ? 'is' : 'are'} not in ${address}: ${placesText(unarchived, NAMED)}`,
+    { archive: address, records, first: first.slice(0, NAMED) },
+  )
+}
 
 /** Throws `not_available` for a log that cannot be cut. */
 const requireStarts = (log: EventLog): ((topics: readonly Topic[]) => Promise<Offsets>) => {
@@ -149,14 +149,14 @@ const requireStarts = (log: EventLog): ((topics: readonly Topic[]) => Promise<Of
   throw new InstarError('not_available', 'records of this log cannot be deleted')
 }
 
-/** What a record allows and was not deleted. `tally`: of the records below `start` that were compared. */
-type OpenCut = LogCut['starts'][number] & { tally: Tally | null }
+/** What a record allows and was not deleted. `tally`: of the records up to `start` that were compared. */
+type OpenCut = LogCut['starts'][number] & { tally: CutTally }
 
 const openIn = (cuts: readonly Cut[], starts: Offsets): OpenCut[] =>
   cuts.flatMap(({ event }) =>
     event.starts
       .filter(({ topic, partition, start }) => start > (starts[topic as Topic]?.[partition] ?? 0))
-      .map((one) => ({ ...one, tally: null })),
+      .map((one) => ({ ...one, tally: new CutTally() })),
   )
 
 /** Throws `archive_differs` where an earlier cut was allowed of what the checkpoints do not have. */
@@ -170,60 +170,6 @@ const requireFolded = ({ address, checkpoints }: CutOptions, open: readonly Open
       `a record on the log allows that ${topic} ${partition} begins at ${start}, and the checkpoints have it up to ${limit}: nothing is cut`,
       { archive: address, topic, partition, start, limit },
     )
-  }
-}
-
-/** The offset up to which all of the checkpoints whose states fold the topic have folded a partition. */
-const foldedBy =
-  (checkpoints: readonly FoldedCheckpoint[]) =>
-  (topic: Topic, partition: number): number =>
-    checkpoints.reduce((limit, { topics, event: { positions } }) => {
-      if (!topics.includes(topic)) return limit
-      return Math.min(limit, positions.find((one) => one.topic === topic && one.partition === partition)?.next ?? 0)
-    }, Infinity)
-
-const limitsOf = async ({ log, archive, checkpoints, since, needed }: CutOptions, starts: Offsets): Promise<Limits> => {
-  const limits: Limits = { delete: {}, keep: {} }
-  const archived = await archive.ends(CUT_TOPICS)
-  const folded = foldedBy(checkpoints)
-  for (const topic of CUT_TOPICS) {
-    const [of, keep]: [number[], number[]] = [[], []]
-    let until = Infinity
-    for (const partition of range(log.partitions(topic))) {
-      // One that a cut has deleted, such as a turn with feedback after months, holds up nothing.
-      const start = starts[topic]?.[partition] ?? 0
-      const kept = needed.reduce(
-        (least, one) =>
-          one.topic === topic && one.partition === partition && one.offset >= start
-            ? Math.min(least, one.offset)
-            : least,
-        await firstOf(log, topic, partition, { time: since }),
-      )
-      keep.push(kept)
-      const limit = Math.min(archived[topic]?.[partition] ?? 0, folded(topic, partition), kept)
-      of.push(limit)
-      if (log.sequential)
-        until = Math.min(until, await firstOf(log, topic, partition, { [topic]: { [partition]: limit } }))
-    }
-    if (log.sequential) {
-      const end = Math.max(0, ...Object.values((await log.ends([topic]))[topic]!))
-      of.fill(Math.floor(Math.min(until, end) / BLOCK) * BLOCK)
-    }
-    limits.delete[topic] = of
-    limits.keep[topic] = keep
-  }
-  return limits
-}
-
-/** The offset of the first record of a partition; `Infinity`: there is none. Where a cut has deleted records since, 0. */
-const firstOf = async (log: EventLog, topic: Topic, partition: number, from: ReadOptions['from']): Promise<number> => {
-  try {
-    for await (const [first] of log.read(topic, { partition, from, maxBatch: 1, maxBytes: 1 << 16 }))
-      return first!.offset
-    return Infinity
-  } catch (error) {
-    if (isCutAway(error)) return 0
-    throw error
   }
 }
 

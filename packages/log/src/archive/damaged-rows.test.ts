@@ -7,7 +7,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { cutAll } from '../../../../test/kit/event-log/cutting.ts'
 import { all, CUT_SCHEMAS, note, range, SCHEMAS } from '../../../../test/kit/event-log/harness.ts'
-import { Archive, copyLog, openEmbeddedLog, openFolderStore, writeArchive, type EmbeddedLog } from '../index.ts'
+import {
+  Archive,
+  copyLog,
+  openEmbeddedLog,
+  openFolderStore,
+  withArchive,
+  writeArchive,
+  type EmbeddedLog,
+} from '../index.ts'
 import type { Manifest } from './manifest.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'instar-archive-damaged-'))
@@ -203,7 +211,7 @@ test('the manifest lists the first hundred of a partition and counts the others;
   }
 })
 
-test('an archive that lists a damaged row goes on after a cut has deleted the row from the log', async () => {
+test('a cut names a damaged row that the archive does not have and deletes it on demand alone; the archive goes on, and is known again by rows that were damaged later', async () => {
   const [path, place] = [folder(), folder()]
   let log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
   await add(log, 3000, 0)
@@ -211,9 +219,32 @@ test('an archive that lists a damaged row goes on after a cut has deleted the ro
   flip(path, 'offset = 10')
   log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
   await archived(log, place)
+  await log.close()
+  // The last rows before the cut, and those that stay as the last of their partitions: the archive has them whole.
+  flip(path, 'offset >= 2000 AND offset < 2048')
+  log = await openEmbeddedLog({ folder: path, schemas: CUT_SCHEMAS })
+  const whole = (await all(log.read('turns'))).length
   const archive = await Archive.open(openFolderStore(place, false))
-  const { topics } = await cutAll(log, { archive, place })
+  const { partition } = (await log.read('turns')[Symbol.asyncIterator]().next()).value!.find(
+    ({ offset }: { offset: number }) => offset === 10,
+  )
+  const unarchived = { records: 1, first: [{ topic: 'turns', partition, offset: 10 }] }
+  deepEqual((await cutAll(log, { archive, place, dryRun: true })).unarchived, unarchived)
+  await rejects(cutAll(log, { archive, place }), {
+    code: 'not_archived',
+    message: `nothing is cut: of the records to delete 1 cannot be read and is not in ${place}: turns ${partition}@10`,
+  })
+  equal((await all(log.read('turns'))).length, whole)
+  const { topics, ...report } = await cutAll(log, { archive, place, deleteUnreadable: true })
+  deepEqual(report.unarchived, unarchived)
   ok(topics.turns.records >= 1900, `${topics.turns.records}`)
+  equal((await all(log.read('turns', { from: await log.starts(['turns']) }))).length, whole - topics.turns.records)
+  const source = { address: place, open: () => Promise.resolve(archive), close: () => Promise.resolve() }
+  const readable = (await all(withArchive(log, source).read('turns'))).filter(({ damaged }) => !damaged)
+  // Those that stay, the last of their partitions, are read from the log.
+  const stay = Object.values((await log.starts(['turns'])).turns!).filter((start) => start >= 2000).length
+  ok(stay >= 6, `${stay} damaged rows stay`)
+  equal(readable.length, whole - 1 - stay)
   await add(log, 10, 3000)
   const { added, damaged } = await archived(log, place)
   deepEqual([added.records, added.damaged, damaged.records], [11, 0, 1], 'with the record that allows the cut')

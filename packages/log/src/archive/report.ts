@@ -36,3 +36,10 @@ export const topicsOf = (manifest: Manifest): Record<Topic, ArchivedTopic> =>
       ]
     }),
   ) as Record<Topic, ArchivedTopic>
+
+/** For people: `turns 2@17, turns 3@5 and 4 more`, of at most `most` positions. */
+export const placesText = ({ records, first }: DamagedReport, most: number): string => {
+  const shown = first.slice(0, most).map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`)
+  const more = records > shown.length ? ` and ${records - shown.length} more` : ''
+  return `${shown.join(', ')}${more}`
+}

@@ -1,8 +1,8 @@
 /** Sequential readers of partitions that prefetch one page. */
 import type { Topic } from '@instar/events/flow'
-import type { CopySource, EventLog, LogRecord, Offsets } from '../port.ts'
+import type { CopySource, EventLog, LogRecord, Offsets, ReadOptions } from '../port.ts'
 
-type CopyRange = { from?: Offsets; to: Offsets }
+type CopyRange = { from?: Offsets; to: Offsets } & Pick<ReadOptions, 'unreadable'>
 
 export class PartitionReader {
   readonly #pages: AsyncIterator<LogRecord[]>

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { TOPICS } from '@instar/events/flow'
 import { partitionCounts } from '../partition.ts'
 import { batchBytes } from '../../../../test/kit/event-log/record-set.ts'
-import type { LogRecord } from '../port.ts'
+import type { LogRecord, ReadOptions } from '../port.ts'
 import type { Cluster, KafkaConnection } from './client.ts'
 import { checkTopics } from './open-checks.ts'
 import { readBounds, readPages } from './reading.ts'
@@ -116,6 +116,26 @@ const read = async (cluster: Cluster, to?: number): Promise<number[]> => {
     offsets.push(...page.map(({ offset }) => offset))
   return offsets
 }
+test('a read of what no build can decode, too, has it at its position, without key and bytes', async () => {
+  const cluster = clusterOf(() => 'delete', [0, 1, 2])
+  const topic = { topic: 'turns', name: 'turns', count: 1 } as const
+  const found = async (options: ReadOptions): Promise<[number, boolean, boolean, string][]> => {
+    const all: [number, boolean, boolean, string][] = []
+    for await (const page of readPages(topic, options, readBounds(cluster, topic, options), {
+      request: (work) => work(cluster),
+      decode: async (_, { offset }) => (offset === '1' ? undefined : recordOf(offset)),
+      missing: () => assert.fail('nothing is missing at the start'),
+    }))
+      for (const { offset, damaged, unreadable, key } of page)
+        all.push([offset, damaged === true, unreadable === true, key])
+    return all
+  }
+  const [first, last] = [0, 2].map((offset) => [offset, false, false, 'k'])
+  assert.deepEqual(await found({}), [first, last])
+  assert.deepEqual(await found({ unreadable: true }), [first, [1, true, true, ''], last])
+  assert.deepEqual(await found({ unreadable: true, key: 'k' }), [first, last])
+})
+
 const missing = { code: 'log_compacted', details: { topic: 'turns', partition: 0, first: 2, next: 5 } }
 
 test('a read and a subscription end where records are missing between others', { timeout: 20_000 }, async () => {

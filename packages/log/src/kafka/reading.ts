@@ -7,6 +7,7 @@ import { PAGE_RECORDS, startsOf } from '../reading.ts'
 import { kafkaError, type Cluster, type KafkaRecord } from './client.ts'
 import { requireLeaders, EARLIEST, fetchFrom, LATEST, offsetsAt, Progress, type TopicPartition } from './fetch.ts'
 import { requireComplete } from './open-checks.ts'
+import { timeOf } from './wire-format.ts'
 
 type KafkaTopic = { topic: Topic; name: string; count: number }
 
@@ -72,7 +73,7 @@ type PageParts = {
 
 export async function* readPages(
   { topic, name, count }: KafkaTopic,
-  { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes }: ReadOptions,
+  { key, partition: requested, maxBatch = PAGE_RECORDS, maxBytes, unreadable }: ReadOptions,
   bounds: Promise<ReadBounds>,
   { request, decode, missing, stalledMs }: PageParts,
 ): AsyncGenerator<LogRecord[]> {
@@ -108,7 +109,7 @@ export async function* readPages(
       let page: LogRecord[] = []
       for (const record of records) {
         if (Number(record.offset) >= ends[partition]!) break
-        const logRecord = await decode(partition, record)
+        const logRecord = (await decode(partition, record)) ?? (unreadable && inPlaceOf(topic, partition, record))
         if (!logRecord || (key !== undefined && logRecord.key !== key)) continue
         page.push(logRecord)
         if (page.length < maxBatch) continue
@@ -122,3 +123,18 @@ export async function* readPages(
     left.push(...left.splice(0, 1))
   }
 }
+
+const NO_BYTES = Buffer.alloc(0)
+
+/** Without the bytes, which may be large. */
+const inPlaceOf = (topic: Topic, partition: number, { offset, timestamp }: KafkaRecord): LogRecord => ({
+  topic,
+  key: '',
+  schema: '',
+  payload: NO_BYTES,
+  timestamp: timeOf(timestamp),
+  partition,
+  offset: Number(offset),
+  damaged: true,
+  unreadable: true,
+})
