@@ -43,6 +43,11 @@ export type DeciderPorts = {
   now: () => number
   /** Called with a fatal error; the caller must stop the service. */
   onFatal: (error: Error) => void
+  /**
+   * Called instead of `onFatal`, once or more, where the log was cut of what this process has still to read. The caller must stop it, and
+   * may start another one: that starts from a checkpoint. Not called before `start` has resolved.
+   */
+  onCut?: (error: Error) => void
 }
 
 export type DeciderOptions<State, Decision extends { do: string }> = {

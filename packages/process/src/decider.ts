@@ -19,6 +19,7 @@ import {
   Backoff,
   createPump,
   followEvents,
+  isCutAway,
   LONGEST_TIMER_MS,
   partitionOf,
   persist,
@@ -85,6 +86,12 @@ export const runDecider = <State, Decision extends { do: string }>(
 
   const onError = (error: unknown): void => {
     if (!signal.aborted) ports.onFatal(error as Error)
+  }
+
+  /** The log cannot be followed. */
+  const onUnread = (error: unknown): void => {
+    if (ready && ports.onCut && isCutAway(error)) ports.onCut(error as Error)
+    else ports.onFatal(error as Error)
   }
 
   const encode = (event: Event): ReturnType<typeof encodeEvent> => {
@@ -210,7 +217,7 @@ export const runDecider = <State, Decision extends { do: string }>(
           return loading ? loading.then(() => read(logged)) : read(logged)
         },
       })
-      follower.done.catch((error: unknown) => ports.onFatal(error as Error))
+      follower.done.catch(onUnread)
       if (signal.aborted) await follower.stop()
       await follower.caughtUp()
       signal.throwIfAborted()
@@ -222,7 +229,7 @@ export const runDecider = <State, Decision extends { do: string }>(
           follower,
           positions: () => positions() ?? {},
           onCaughtUp: () => (ready ? lookAgain() : undefined),
-          onError,
+          onError: onUnread,
         })
         // A process that knows nothing of a partition is given none while it reads, so that others work on it meanwhile.
         const all = Array.from({ length: count }, (_, partition) => partition)

@@ -1,6 +1,7 @@
 /** The scorer as a process of its own, on Kafka. */
 import { hostOf, recordSettings, runService, startCheckpoints } from '@instar/process'
-import { createJudges, createScorer, judgeText, openJudge } from './app.ts'
+import { createScorerAcrossCuts } from './across-cuts.ts'
+import { createJudges, judgeText, openJudge } from './app.ts'
 import { ownGateway } from './shell/own-gateway.ts'
 import { ownSettings } from './shell/own-settings.ts'
 import { scorerFold } from './shell/stored-fold.ts'
@@ -21,7 +22,7 @@ process.exitCode = await runService(
     const ports = { now, logLine, gateway: ownGateway(settings) }
     // Several scorers would each measure, on a gateway that may not have started: `auto` has to be set.
     const judge = await openJudge(log, { config, ports, signal, values, who: 'scorer', parameters: null })
-    const scorer = createScorer({ log, snapshots, metrics, onFatal, ...ports }, judge.config)
+    const scorer = createScorerAcrossCuts({ log, snapshots, metrics, onFatal, ...ports }, judge.config)
     await scorer.start()
     judge.started(scorer)
     const checkpoints = startCheckpoints(

@@ -2,7 +2,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeEvent, type Event } from '@instar/events'
-import { openMemoryLog, openSnapshots, partitionOf, type EventLog, type LogRecord } from '@instar/log'
+import {
+  isCutAway,
+  openMemoryLog,
+  openSnapshots,
+  partitionOf,
+  writeCheckpoint,
+  type EventLog,
+  type LogRecord,
+} from '@instar/log'
+import { createMetrics } from '@instar/process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,13 +25,17 @@ import {
   judged,
   lookAgain,
   scorerConfig,
+  scorerFold,
   stillOurs,
   type Judge,
   type Judged,
   type JudgeRequest,
   type Output,
   type Rules,
+  type ScorerPorts,
 } from './app.ts'
+import { createScorerAcrossCuts } from './across-cuts.ts'
+import { cutBelow } from '../../../test/kit/event-log/cut-log.ts'
 import { captured, feedback, logged, type Said } from '../../../test/kit/scored-history.ts'
 
 const RULES: Rules = { idleMs: 1000, judgesNeedNextState: true, staleness: null, waiting: null }
@@ -164,14 +177,18 @@ const sharing = (log: EventLog) => {
     read: (topic, options) => log.read(topic, options),
     at: (position) => log.at(position),
     ends: (topics) => log.ends(topics),
+    starts: (topics) => log.starts!(topics),
     partitions: (topic) => log.partitions(topic),
     close: () => log.close(),
     async joinGroup(_group, _topic, onChange) {
       changed = onChange
+      // One that joins again gets what it had.
+      if (owned.size > 0) queueMicrotask(onChange)
+      let left = false
       return {
-        owns: (partition) => owned.has(partition),
+        owns: (partition) => !left && owned.has(partition),
         async leave() {
-          owned = new Set()
+          left = true
         },
       }
     },
@@ -242,14 +259,20 @@ test('a scorer with an assignment judges waiting turns of its share and leaves t
 })
 
 /** A scorer with a judge that praises everything, on its own share of a log. */
-const divided = async (log: EventLog, folder?: string) => {
+const divided = async (
+  log: EventLog,
+  folder?: string,
+  options: Partial<ScorerPorts> & { checkpoints?: string } = {},
+) => {
   const { log: shared, give, turnsRead } = sharing(log)
+  const { checkpoints, ...ports } = options
   const asked: string[] = []
   let changed = Promise.withResolvers<void>()
-  const scorer = createScorer(
+  const settings = { ...(checkpoints ? { checkpoints } : {}), ...(ports.logLine ? { logLine: ports.logLine } : {}) }
+  const scorer = createScorerAcrossCuts(
     {
       log: shared,
-      ...(folder === undefined ? {} : { snapshots: openSnapshots(folder) }),
+      ...(folder === undefined ? {} : { snapshots: openSnapshots(folder, settings) }),
       now: () => 100,
       onFatal: (error) => {
         throw error
@@ -268,6 +291,7 @@ const divided = async (log: EventLog, folder?: string) => {
         changed.resolve()
         changed = Promise.withResolvers()
       },
+      ...ports,
     },
     scorerConfig.parse({ idleMs: 1000 }),
   )
@@ -377,6 +401,70 @@ test('a scorer that starts again reads its partitions from its snapshot on', asy
     assert.deepEqual(again.turnsRead(), { 0: 2, 1: 2, 2: 2 })
     assert.equal(again.asked.length, 3)
     await again.scorer.stop()
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+test('a scorer that is given a partition which it read last before a cut starts again from a checkpoint, and ends where there is none', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'instar-share-'))
+  try {
+    const log = openMemoryLog()
+    const lines: string[] = []
+    const metrics = createMetrics()
+    const checkpoints = join(folder, 'checkpoints')
+    const fatal = Promise.withResolvers<Error>()
+    const logLine = (line: string): void => void lines.push(line)
+    const one = await divided(log, join(folder, 'one'), { checkpoints, logLine, metrics })
+    const lost = await divided(log, join(folder, 'lost'), { onFatal: fatal.resolve })
+    const two = await divided(log)
+    await say(log, ALL)
+    for (const scorer of [one, lost]) {
+      scorer.give(ALL)
+      while (!(await scorer.scorer.settled())) await new Promise(setImmediate)
+    }
+    one.give([0, 1, 2, 3])
+    lost.give([])
+    two.give([4, 5, 6, 7])
+    await say(log, ALL, 'later')
+    await say(log, ALL, 'last')
+    for (const { scorer } of [one, two]) while (!(await scorer.settled())) await new Promise(setImmediate)
+    const signal = new AbortController().signal
+    await writeCheckpoint(log, scorerFold, {
+      policy: 'policy',
+      folder: checkpoints,
+      now: () => 1,
+      observer: { onProgress: () => undefined },
+      signal,
+    })
+    const { turns } = await log.ends(['turns'])
+    const starts = await cutBelow(
+      log,
+      { turns: Math.max(...Object.values(turns!)) },
+      { archive: '/archive', manifest: 'm' },
+    )
+    assert.ok(
+      [4, 5, 6, 7].every((partition) => starts.turns![partition]! > 16),
+      JSON.stringify(starts),
+    )
+
+    two.give([])
+    one.give(ALL)
+    while (!(await one.scorer.settled())) await new Promise(setImmediate)
+    assert.match(
+      lines.join('\n'),
+      /^turns [4-7] begins at offset \d+: .* were cut .*; the scorer starts again, from a checkpoint\n.*the snapshot is not used \(turns [4-7] was cut.*\n.*scorer.policy: starts from the checkpoint of/,
+    )
+    const asked = one.asked.length
+    await say(log, ALL, 'after')
+    while (!(await one.scorer.settled())) await new Promise(setImmediate)
+    assert.deepEqual([one.asked.length - asked, one.scorer.work().share, one.scorer.work().needed], [8, 8, 0])
+    assert.match(await metrics.text(), /instar_scorer_share 8\n/)
+
+    lost.give([5])
+    const error = await fatal.promise
+    assert.ok(isCutAway(error), error.message)
+    await Promise.all([one.scorer.stop(), two.scorer.stop(), lost.scorer.stop()])
   } finally {
     await rm(folder, { recursive: true })
   }

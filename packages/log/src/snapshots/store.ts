@@ -31,22 +31,23 @@ export const openSnapshots = (
     ...rest
   }: SnapshotOptions = {},
 ): SnapshotStore => {
-  const made: { name: string; snapshot: Snapshot }[] = []
+  /** By name the one that was made last: a service that starts again in its process has another. */
+  const made = new Map<string, Snapshot>()
   return {
     logLine,
     of(name, version) {
       const snapshot = new Snapshot({ folder, records, ms, cacheWeight, logLine, ...rest }, name, version)
-      made.push({ name, snapshot })
+      made.set(name, snapshot)
       return snapshot
     },
     folding: () =>
-      made.flatMap(({ name, snapshot }) => {
+      [...made].flatMap(([name, snapshot]) => {
         const folded = snapshot.folding()
         return folded === null ? [] : [{ name, folded }]
       }),
     otherBuilds: () =>
-      made
-        .map(({ snapshot }) => snapshot.otherBuilds())
+      [...made.values()]
+        .map((snapshot) => snapshot.otherBuilds())
         .reduce((sum, one) => ({ count: sum.count + one.count, bytes: sum.bytes + one.bytes }), { count: 0, bytes: 0 }),
   }
 }

@@ -16,9 +16,10 @@ export type Metrics = {
   /** Adds a value to a histogram. */
   observe<N extends MetricName>(name: N, labels: Labels<N>, value: number): void
   /**
-   * Registers a function that returns all values of a gauge, or all totals of a counter; it is called at each export.
+   * Registers a function that returns all values of a gauge, or all totals of a counter; it is called at each export until it is
+   * removed by what this returns.
    */
-  read<N extends MetricName>(name: N, read: () => readonly Sample<N>[] | Promise<readonly Sample<N>[]>): void
+  read<N extends MetricName>(name: N, read: () => readonly Sample<N>[] | Promise<readonly Sample<N>[]>): () => void
   /** Adds the metrics of another thread of the process to `text`. */
   join(values: () => Promise<MetricValues>): void
   /** The metrics of this thread without those of the process, for `join` in another thread. */
@@ -164,7 +165,9 @@ export const createMetrics = (): Metrics => {
     count: (name, labels, by = 1) => count(name, labels, by),
     observe: (name, labels, value) => histograms(name).observe(seriesOf(name, labels).labels, value),
     read(name, read) {
-      sources.set(name, [...(sources.get(name) ?? []), { read: read as Reader, lastTotals: new Map() }])
+      const source: Source = { read: read as Reader, lastTotals: new Map() }
+      sources.set(name, [...(sources.get(name) ?? []), source])
+      return () => sources.set(name, sources.get(name)?.filter((one) => one !== source) ?? [])
     },
     join(values) {
       otherThread = values
@@ -186,7 +189,7 @@ export const createMetrics = (): Metrics => {
 export const NO_METRICS: Metrics = {
   count: () => undefined,
   observe: () => undefined,
-  read: () => undefined,
+  read: () => () => undefined,
   join: () => undefined,
   values: () => Promise.resolve([]),
   allValues: () => Promise.resolve([]),

@@ -25,4 +25,4 @@ export const foldingHealth = async (
 
 /** Registers the metric of files that builds with another state wrote. */
 export const watchOtherBuilds = (metrics: Pick<Metrics, 'read'>, snapshots: Pick<SnapshotStore, 'otherBuilds'>): void =>
-  metrics.read('instar_other_builds_state_bytes', () => [[{}, snapshots.otherBuilds().bytes]])
+  void metrics.read('instar_other_builds_state_bytes', () => [[{}, snapshots.otherBuilds().bytes]])

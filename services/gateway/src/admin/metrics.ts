@@ -90,7 +90,7 @@ type Reading = { log: Pick<EventLog, 'ends' | 'read'>; now: () => number; read: 
 export const watchGateway = (metrics: Metrics, known: () => GatewayState, reading: Reading): void => {
   watchLag(metrics, reading.log, { service: 'gateway', topics: ['turns', 'weights'], ...reading })
   const one = (name: Gauge, read: (now: GatewayState) => number | null): void =>
-    metrics.read(name, () => {
+    void metrics.read(name, () => {
       const value = read(known())
       return value === null ? [] : [[{}, value]]
     })
