@@ -22,7 +22,7 @@ import {
   type EventLog,
 } from '../index.ts'
 import { NotAnObject, ObjectWriter, readObject } from './container.ts'
-import { objectName, sha256, type Manifest } from './manifest.ts'
+import { manifestText, objectName, sha256, type Manifest } from './manifest.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'instar-archive-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -94,8 +94,14 @@ const code =
 
 const largest = (partitions: Manifest['topics'][Topic]) =>
   partitions.toSorted((a, b) => b.objects.length - a.objects.length)[0]!
-const manifestOf = (place: string): Manifest =>
-  JSON.parse(readFileSync(join(place, 'manifest.json'), 'utf8')) as Manifest
+const manifestOf = (place: string): Manifest => {
+  const { checksum: _, ...manifest } = JSON.parse(readFileSync(join(place, 'manifest.json'), 'utf8')) as Manifest & {
+    checksum: string
+  }
+  return manifest
+}
+const writeManifest = (place: string, manifest: Manifest): void =>
+  writeFileSync(join(place, 'manifest.json'), manifestText(manifest))
 const objectsOf = (place: string): string[] =>
   readdirSync(join(place, 'objects'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -305,6 +311,41 @@ describe('a damaged archive', () => {
     await assert.rejects(opened(place), code('archive_damaged', /there is no archive/))
   })
 
+  test('a manifest of which any bit is another is refused, also that of the last record', async () => {
+    const place = copyOf()
+    const file = join(place, 'manifest.json')
+    const bytes = readFileSync(file)
+    const last = bytes.indexOf(largest(manifestOf(place).topics.turns).lastRecord!)
+    for (const at of [last, ...range(60).map((i) => Math.floor((i * bytes.length) / 60))]) {
+      const changed = Buffer.from(bytes)
+      changed[at]! ^= 1
+      writeFileSync(file, changed)
+      await assert.rejects(opened(place), code('archive_damaged', /manifest.json: it /))
+    }
+    // A space is no other value.
+    writeFileSync(file, JSON.stringify(JSON.parse(bytes.toString()), null, 2))
+    await opened(place)
+  })
+
+  test('one that a build of version 1 wrote is read, restored and continued, and then has version 2', async () => {
+    const place = copyOf()
+    const manifest = manifestOf(place)
+    for (const { objects } of Object.values(manifest.topics).flat()) for (const one of objects) delete one.times
+    const text = `${JSON.stringify({ ...manifest, version: 1 })}\n`
+    writeFileSync(join(place, 'manifest.json'), text)
+    const whole = await restored(place)
+    assert.deepEqual(await content(whole), await content(log))
+    assert.deepEqual((await archived(whole, place)).added, { records: 0, objects: 0, bytes: 0, damaged: 0 })
+    assert.equal(readFileSync(join(place, 'manifest.json'), 'utf8'), text, 'nothing was added')
+    await fill(whole, 30, 300)
+    const { manifest: digest } = await archived(whole, place)
+    await opened(place, digest)
+    const { version, topics } = manifestOf(place)
+    const { objects } = largest(topics.turns)
+    assert.deepEqual([version, objects[0]!.times, typeof objects.at(-1)!.times?.[1]], [2, undefined, 'number'])
+    await whole.close()
+  })
+
   test('a manifest with gaps, unknown fields, paths, or sizes beyond the limits is refused before anything is read', async () => {
     const cases: [(manifest: Manifest) => void, RegExp][] = [
       [({ topics }) => largest(topics.blobs).objects.splice(0, 1), /blobs \d: offsets 0 to \d+ are in no object/],
@@ -318,7 +359,13 @@ describe('a damaged archive', () => {
       [({ topics }) => (topics.scores[0]!.objects[0]!.records = 1e9), /do not fit together/],
       [(manifest) => Object.assign(manifest, { path: '/etc' }), /path/],
       [(manifest) => Object.assign(manifest.topics, { '../x': [] }), /topics/],
-      [(manifest) => Object.assign(manifest, { version: 2 }), /it has version 2/],
+      [
+        (manifest) => Object.assign(manifest, { version: 3 }),
+        /it has version 3, and this build reads versions 1 and 2/,
+      ],
+      // What another build wrote under the number of version 1.
+      [(manifest) => Object.assign(manifest, { version: 1 }), /topics.turns.0.objects.0: Unrecognized key/],
+      [({ topics }) => (topics.scores[0]!.objects[0]!.times = [2, 1]), /scores 0: the times of the object at 0/],
       [({ schemas }) => (schemas[0]!.avro = '"string"'), /does not have its sha256/],
       [({ topics }) => (topics.turns = Array.from({ length: 5000 }, () => topics.turns[0]!)), /topics.turns/],
     ]
@@ -326,7 +373,7 @@ describe('a damaged archive', () => {
       const place = copyOf()
       const manifest = manifestOf(place)
       change(manifest)
-      writeFileSync(join(place, 'manifest.json'), JSON.stringify(manifest))
+      writeManifest(place, manifest)
       await assert.rejects(opened(place), code('archive_damaged', message))
     }
   })
@@ -341,19 +388,20 @@ describe('a damaged archive', () => {
     const topic: Topic = 'upgrades'
     const entry = manifestOf(good).topics[topic][0]!.objects[0]!
     const offsets = range(entry.records).map((i) => entry.first + i)
-    const cases: [Buffer, RegExp][] = [
+    const cases: [Buffer, RegExp, times?: [number, number]][] = [
+      [make(offsets.map((offset) => [offset, 'k'])), /the record 0 has a time outside those of the manifest/, [2, 3]],
       [make(offsets.slice(1).map((offset) => [offset, 'k'])), /a record of offset 1/],
       [make(offsets.slice(0, -1).map((offset) => [offset, 'k'])), /records up to/],
       [make(offsets.map((offset) => [offset, 'k', 'Other.v1'])), /a schema that the manifest lacks/],
       [make([...offsets, entry.last].map((offset) => [offset, 'k'])), /which is not its place/],
     ]
-    for (const [bytes, message] of cases) {
+    for (const [bytes, message, times = [1, 1]] of cases) {
       const place = copyOf()
       const manifest = manifestOf(place)
       const changed = manifest.topics[topic][0]!.objects[0]!
-      Object.assign(changed, { bytes: bytes.length, sha256: sha256(bytes) })
+      Object.assign(changed, { bytes: bytes.length, sha256: sha256(bytes), times })
       writeFileSync(join(place, objectName(topic, 0, changed)), bytes)
-      writeFileSync(join(place, 'manifest.json'), JSON.stringify(manifest))
+      writeManifest(place, manifest)
       await assert.rejects(restored(place), code('archive_damaged', message))
     }
   })

@@ -24,6 +24,7 @@ import {
   type LogRecord,
   type ReadOptions,
 } from '../index.ts'
+import type { Manifest } from './manifest.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'instar-archived-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -378,6 +379,36 @@ describe('the archive of a cut log', () => {
     ok(all16.most > 5000 && all16.reads < 60, JSON.stringify(all16))
     equal(none.most, 0)
     ok(limited.reads > 2 * all16.reads && none.reads >= 250, JSON.stringify([all16, limited, none]))
+  })
+
+  test('is searched by time with one object of the partition; an archive of version 1 with each before it, once', async () => {
+    const log = openMemoryLog()
+    await fill(log, 1000)
+    const place = folder()
+    await archiveTo(log, place, { schemas: CUT_SCHEMAS, objectBytes: 400 })
+    const records = (await all(log.read('turns'))).filter(({ partition }) => partition === 2)
+    const times = records.map(({ timestamp }) => timestamp).toSorted((a, b) => a - b)
+    const open = () => Archive.open(openFolderStore(place, false), { keptBytes: 1 << 20 })
+    const reads = async (archive: Archive, time: number): Promise<number> => {
+      const before = archive.use.read
+      const expected = records.find(({ timestamp }) => timestamp >= time)?.offset
+      equal(await archive.firstSince('turns', 2, time, Infinity), expected)
+      return archive.use.read - before
+    }
+    const [early, late] = [times[Math.floor(times.length / 2)]!, times.at(-5)!]
+    for (const time of [times[0]!, early, late]) equal(await reads(await open(), time), 1, `${time}`)
+    equal(await reads(await open(), times.at(-1)! + 1), 0)
+
+    const file = join(place, 'manifest.json')
+    const { checksum: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8')) as Manifest & { checksum: string }
+    const { objects } = manifest.topics.turns[2]!
+    for (const partition of Object.values(manifest.topics).flat()) for (const one of partition.objects) delete one.times
+    writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }))
+    const old = await open()
+    const first = await reads(old, late)
+    ok(first > 5 && first <= objects.length, `${first} of ${objects.length} objects`)
+    equal(await reads(old, late), 0)
+    equal(await reads(old, times.at(-1)! + 1), objects.length - first)
   })
 
   test('in a store with the S3 API is read by position, range and time', async () => {

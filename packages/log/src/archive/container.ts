@@ -61,6 +61,8 @@ export class ObjectWriter {
   #block: Buffer[] = []
   #blockBytes = 0
   #bytes: number
+  /** The earliest and the latest of the records that were added, ms since 1970. */
+  readonly times: [earliest: number, latest: number] = [Infinity, -Infinity]
 
   /** `limit`: bytes of a full object. */
   constructor(codec: Codec, limit: number) {
@@ -84,6 +86,8 @@ export class ObjectWriter {
         },
       )
     if (this.#blockBytes > 0 && this.#blockBytes + record.length > this.#blockLimit) this.#endBlock()
+    this.times[0] = Math.min(this.times[0], timestamp)
+    this.times[1] = Math.max(this.times[1], timestamp)
     this.#block.push(record)
     this.#blockBytes += record.length
     if (this.#blockBytes >= this.#blockLimit) this.#endBlock()

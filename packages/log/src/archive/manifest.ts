@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { MAX_OBJECT_BYTES } from './container.ts'
 
 export const MANIFEST = 'manifest.json'
-/** Enough for some 390,000 objects of some 170 bytes each here: 3 TB of full ones. */
+/** Enough for some 320,000 objects of some 210 bytes each here: 2.5 TB of full ones. */
 export const MAX_MANIFEST_BYTES = 64 << 20
 const MAX_PARTITIONS = 1024
 const MAX_SCHEMAS = 1000
@@ -22,7 +22,7 @@ const digest = z.string().regex(/^[0-9a-f]{64}$/)
  * `from`, `to`: the object holds every record of its partition with an offset from `from` up to `to`, exclusive. `first`,
  * `last`: the offsets of its first and last record. `bytes`: of the object.
  */
-const objectEntry = z.strictObject({
+const objectOfVersion1 = z.strictObject({
   from: offset,
   to: offset,
   first: offset,
@@ -31,6 +31,8 @@ const objectEntry = z.strictObject({
   bytes: z.int().min(1).max(MAX_OBJECT_BYTES),
   sha256: digest,
 })
+/** `times`: the earliest and the latest of its records, ms since 1970; absent of an object that a build of version 1 wrote. */
+const objectEntry = objectOfVersion1.extend({ times: z.tuple([z.int(), z.int()]).optional() })
 /** Offsets of damaged records that a manifest lists per partition; the others are counted. */
 export const MAX_DAMAGED_OFFSETS = 100
 /**
@@ -43,16 +45,15 @@ const damagedRecords = z.strictObject({
   end: z.int().min(1),
 })
 /** `lastRecord`: the digest of the last record, by which a log is known again (`recordDigest`); null: none. */
-const partitionEntry = z.strictObject({
-  lastRecord: digest.nullable(),
-  objects: z.array(objectEntry),
-  damaged: damagedRecords.optional(),
-})
+const partitionForm = <Entry extends z.ZodType>(object: Entry) =>
+  z.strictObject({ lastRecord: digest.nullable(), objects: z.array(object), damaged: damagedRecords.optional() })
 
 const TOPIC_NAMES = TOPICS as [Topic, ...Topic[]]
+const topicsForm = <Entry extends z.ZodType>(object: Entry) =>
+  z.record(z.enum(TOPIC_NAMES), z.array(partitionForm(object)).min(1).max(MAX_PARTITIONS))
 const manifestForm = z.strictObject({
   format: z.literal('instar-archive'),
-  version: z.literal(1),
+  version: z.literal(2),
   /** When it was written, milliseconds since 1970. */
   at: z.int().min(0),
   /** False: a run was stopped before it reached the end that it had set out for. */
@@ -70,8 +71,10 @@ const manifestForm = z.strictObject({
     )
     .max(MAX_SCHEMAS),
   /** The partitions of each topic, in their order. */
-  topics: z.record(z.enum(TOPIC_NAMES), z.array(partitionEntry).min(1).max(MAX_PARTITIONS)),
+  topics: topicsForm(objectEntry),
 })
+/** Read, and not written any more. */
+const version1 = manifestForm.extend({ version: z.literal(1), topics: topicsForm(objectOfVersion1) })
 
 export type ObjectEntry = z.infer<typeof objectEntry>
 export type DamagedRecords = z.infer<typeof damagedRecords>
@@ -113,16 +116,25 @@ export const parseManifest = (bytes: Uint8Array, address: string): Manifest => {
   } catch (cause) {
     return fail('it is not JSON in UTF-8', cause)
   }
-  const { format, version } = (value ?? {}) as { format?: unknown; version?: unknown }
-  if (format === 'instar-archive' && version !== 1)
-    return fail(`it has version ${String(version)}, and this build reads version 1`)
-  const parsed = manifestForm.safeParse(value)
+  const { checksum, ...stored } = (value ?? {}) as { checksum?: unknown; format?: unknown; version?: unknown }
+  const isFirst = stored.version === 1
+  if (stored.format === 'instar-archive' && !isFirst && stored.version !== 2)
+    return fail(`it has version ${String(stored.version)}, and this build reads versions 1 and 2`)
+  if (!isFirst && checksum !== sha256(JSON.stringify(stored))) return fail('it does not match its checksum')
+  const parsed = isFirst ? version1.safeParse(value) : manifestForm.safeParse(stored)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     return fail(`${issue.path.join('.') || 'it'}: ${issue.message}`)
   }
-  const fault = faultOf(parsed.data)
-  return fault === undefined ? parsed.data : fail(fault)
+  const manifest: Manifest = { ...parsed.data, version: 2 }
+  const fault = faultOf(manifest)
+  return fault === undefined ? manifest : fail(fault)
+}
+
+/** As it is stored: with the SHA-256 of what is before it as its last field. */
+export const manifestText = (manifest: Manifest): string => {
+  const text = JSON.stringify(manifest)
+  return `${text.slice(0, -1)},"checksum":"${sha256(text)}"}\n`
 }
 
 const isJson = (text: string): boolean => {
@@ -148,10 +160,12 @@ const faultOf = (manifest: Manifest): string | undefined => {
       if ((lastRecord === null) !== (objects.length === 0)) return `${topic} ${partition}: lastRecord does not fit`
       let at = 0
       let inPartition = 0
-      for (const { from, to, first, last, records: count } of objects) {
+      for (const { from, to, first, last, records: count, times } of objects) {
         if (from !== at) return `${topic} ${partition}: offsets ${at} to ${from} are in no object`
         if (first < from || last < first || to !== last + 1 || count > last - first + 1)
           return `${topic} ${partition}: the offsets of the object at ${from} do not fit together`
+        if (times && times[0] > times[1])
+          return `${topic} ${partition}: the times of the object at ${from} do not fit together`
         at = to
         records += count
         inPartition += count

@@ -112,11 +112,13 @@ export class ArchivedObject {
     let next = this.#lasts[index - 1] === undefined ? entry.first : this.#lasts[index - 1]! + 1
     const limit = this.#firsts[index + 1] ?? entry.to
     const records = this.#decoded(() => this.#blocks.read(index)).map((record: Archived): LogRecord => {
-      const { offset, key, schema } = record
+      const { offset, key, schema, timestamp } = record
       if (offset < next || offset >= limit || (index === 0 && next === entry.first && offset !== entry.first))
         return fail(`it has a record of offset ${offset}, which is not its place`)
       if (partitionOf(key, partitions) !== partition) return fail(`the record ${offset} has a key of another partition`)
       if (!schemas.has(schema)) return fail(`the record ${offset} has a schema that the manifest lacks`)
+      if (entry.times && (timestamp < entry.times[0] || timestamp > entry.times[1]))
+        return fail(`the record ${offset} has a time outside those of the manifest`)
       next = offset + 1
       return { ...record, topic, partition }
     })

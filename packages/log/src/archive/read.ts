@@ -36,7 +36,7 @@ type OpenArchive = { digest?: string | undefined; keptBytes?: number; signal?: A
 export class Archive implements CopySource {
   readonly #manifest: Manifest
   readonly #objects: ArchivedObjects
-  /** The latest time of the records of an object. */
+  /** The latest time of the records of an object of which the manifest has none. */
   readonly #latest = new WeakMap<ObjectEntry, number>()
   readonly sequential: boolean
   /** False: the last run was stopped, and the topics do not end at one moment. */
@@ -165,13 +165,13 @@ export class Archive implements CopySource {
   }
 
   /**
-   * The first offset of a partition whose record has a time of at least `time` (ms since 1970); undefined if none below `before` has. The
-   * latest time of an object is remembered once it is read. Throws as `read`.
+   * The first offset of a partition whose record has a time of at least `time` (ms since 1970); undefined if none below `before` has. One
+   * object is read; of an archive that a build of version 1 wrote, once each before it. Throws as `read`.
    */
   async firstSince(topic: Topic, partition: number, time: number, before: number): Promise<number | undefined> {
     for (const entry of this.#manifest.topics[topic][partition]?.objects ?? []) {
       if (entry.from >= before) return undefined
-      if ((this.#latest.get(entry) ?? Infinity) < time) continue
+      if ((entry.times?.[1] ?? this.#latest.get(entry) ?? Infinity) < time) continue
       const object = await this.#objects.get({ topic, partition, entry })
       let latest = 0
       for (let index = 0; index < object.length; index += 1)

@@ -76,7 +76,8 @@ const rewritten = async (
     }
   const bytes = writer.finish()
   const ends = { first: first?.offset ?? object.first, last: last?.offset ?? object.last }
-  return { entry: { ...object, ...ends, records, bytes: bytes.length, sha256: sha256(bytes) }, bytes }
+  const { times } = writer
+  return { entry: { ...object, ...ends, records, bytes: bytes.length, sha256: sha256(bytes), times }, bytes }
 }
 
 const without = (

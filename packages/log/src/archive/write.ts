@@ -13,6 +13,7 @@ import {
   addDamaged,
   endOfPartition,
   MANIFEST,
+  manifestText,
   MAX_MANIFEST_BYTES,
   objectName,
   parseManifest,
@@ -86,7 +87,7 @@ export const writeArchive = async (options: ArchiveOptions): Promise<ArchiveRepo
     manifest.complete = complete
     // In the log's order, so that a restored embedded log numbers them alike.
     manifest.schemas = Object.entries(schemas()).map(([name, avro]) => ({ name, sha256: sha256(avro), avro }))
-    text = Buffer.from(`${JSON.stringify(manifest)}\n`)
+    text = Buffer.from(manifestText(manifest))
     // What this run writes, the next one and a restore must read.
     parseManifest(text, to.address)
     if (text.length > MAX_MANIFEST_BYTES)
@@ -175,7 +176,8 @@ async function* objectsOf(
   const finish = (): { object: NewObject; damaged: DamagedRecords | undefined } => {
     const bytes = writer.finish()
     const to = last!.offset + 1
-    const entry = { from, to, first: first!, last: last!.offset, records, bytes: bytes.length, sha256: sha256(bytes) }
+    const offsets = { from, to, first: first!, last: last!.offset }
+    const entry = { ...offsets, records, bytes: bytes.length, sha256: sha256(bytes), times: writer.times }
     const finished = { object: { entry, bytes, lastRecord: recordDigest(last!) }, damaged }
     damaged = undefined
     writer = new ObjectWriter(codec, sizes.object)
@@ -205,7 +207,7 @@ async function* objectsOf(
 
 const emptyManifest = (log: EventLog): Manifest => ({
   format: 'instar-archive',
-  version: 1,
+  version: 2,
   at: 0,
   complete: false,
   sequential: log.sequential === true,
