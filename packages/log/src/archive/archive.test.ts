@@ -3,8 +3,19 @@ import { InstarError } from '@instar/events/errors'
 import { TOPICS, type Topic } from '@instar/events/flow'
 import avro from 'avsc'
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -309,6 +320,24 @@ describe('a damaged archive', () => {
     await assert.rejects(archived(log, place), code('archive_damaged', /manifest.json: it is not JSON/))
     rmSync(join(place, 'manifest.json'))
     await assert.rejects(opened(place), code('archive_damaged', /there is no archive/))
+  })
+
+  test('a FIFO or a folder in the place of the manifest or an object is refused, and nothing waits for it', async () => {
+    const place = copyOf()
+    const [object] = objectsOf(place)
+    rmSync(object!)
+    execFileSync('mkfifo', [object!])
+    const { problems } = await (await opened(place)).check({ onProgress: () => undefined })
+    assert.deepEqual(
+      problems.map(({ what }) => what),
+      ['it is no regular file'],
+    )
+    const manifest = join(place, 'manifest.json')
+    for (const make of [() => execFileSync('mkfifo', [manifest]), () => mkdirSync(manifest)]) {
+      rmSync(manifest, { recursive: true })
+      make()
+      await assert.rejects(opened(place), code('archive_damaged', /manifest.json: it is no regular file/))
+    }
   })
 
   test('a manifest of which any bit is another is refused, also that of the last record', async () => {

@@ -1,6 +1,6 @@
 /** An archive in a folder: a file for each object, mode 0600 in folders of mode 0700. */
 import { InstarError } from '@instar/events/errors'
-import { link, mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises'
+import { constants, link, mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises'
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { lockFolder } from '../embedded/file.ts'
@@ -8,6 +8,9 @@ import { restrictMode } from '../permissions.ts'
 import { syncFolder } from '../sync-folder.ts'
 import { damaged, sha256 } from './manifest.ts'
 import type { ArchiveStore, Stored } from './store.ts'
+
+/** Without waiting for who writes to what is no file but a FIFO. */
+const READING = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 
 /** `writing`: creates the folder, and locks it until `close`. Throws `data_in_use`, `archive_unavailable`. */
 export const openFolderStore = (folder: string, writing: boolean): ArchiveStore => {
@@ -34,8 +37,10 @@ export const openFolderStore = (folder: string, writing: boolean): ArchiveStore 
   const read: ArchiveStore['read'] = async (name, maxBytes) => {
     let file: FileHandle | undefined
     try {
-      file = await open(join(folder, name), 'r')
-      const { size } = await file.stat()
+      file = await open(join(folder, name), READING)
+      const stat = await file.stat()
+      if (!stat.isFile()) throw damaged(folder, name, 'it is no regular file')
+      const { size } = stat
       if (size > maxBytes) throw damaged(folder, name, `it has ${size} bytes, more than ${maxBytes}`)
       const bytes = await file.readFile()
       return { bytes, tag: sha256(bytes) }
