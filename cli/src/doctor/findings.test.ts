@@ -1,16 +1,20 @@
 import { deepEqual, equal, match } from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { recordId } from '@instar/events'
 import { TOPICS } from '@instar/events/flow'
+import { openMemoryLog } from '@instar/log'
 import type { ClusterState } from '@instar/log/kafka/index'
 import { brokerFindings, groupFindings, settingFindings, topicFindings } from './cluster.ts'
 import { clockFindings, skewOf } from './clocks.ts'
-import { lagFindings, lagOf, migrationFindings, workFindings } from '@instar/projections/findings'
+import { lagFindings, lagOf, migrationFindings, projectionFindings, workFindings } from '@instar/projections/findings'
 import { NOT_OF_THE_LOG } from '@instar/log/kafka/index'
 import { UnreadableRecords } from './dead-letters.ts'
 import { durationText, errorFinding, errorsOnce, type Finding } from './finding.ts'
 import { gatewayFindings } from './gateways.ts'
 import { registryFindings } from './registry.ts'
 import { InstarError } from '@instar/events/errors'
+import { cutBelow } from '../../../test/kit/event-log/cut-log.ts'
+import { all, note } from '../../../test/kit/event-log/harness.ts'
 
 const COUNTS = { turns: 8, scores: 4, updates: 4, weights: 4, blobs: 4, upgrades: 1 }
 const topic = (name: string, partitions: number) => ({ name, partitions, replicas: 1, leaderless: 0, behind: 0 })
@@ -207,6 +211,28 @@ describe('read model', () => {
       'wrong',
       /another build/,
       /fill the tables again/,
+    )
+  })
+
+  test('lag: a mark at or before a cut is no fault of doctor, and says what the projections need', async () => {
+    const log = openMemoryLog({ partitions: { turns: 1, scores: 1 } })
+    const records = Array.from({ length: 10 }, (_, i) => note('k', `${i}`, { timestamp: 1000 + i }))
+    await log.append(records)
+    const ids = (await all(log.read('turns'))).map((record) => recordId(record))
+    await cutBelow(log, { turns: 8 }, { archive: '/archive', manifest: 'm' })
+    const found = (next: number): Promise<Finding[]> => {
+      const mark = { topic: 'turns' as const, partition: 0, next, last: ids[next - 1]!, current: true }
+      return projectionFindings(log, { migrations: { state: 'current', applied: 1, ours: 1 }, marks: [mark] }, 2000)
+    }
+    // The log begins at 7: of the marks 7 and 8 the record before is cut, and held.
+    for (const next of [7, 8]) expectOne(await found(next), 'ok', /^\d+ records? behind \(turns \d\)/)
+    const [lag, cut] = await found(3)
+    match(lag!.found, /^7 records behind/)
+    expectOne(
+      [cut!],
+      'wrong',
+      /^records that are not in PostgreSQL were cut from the log \(turns 0\)$/,
+      /INSTAR_ARCHIVE/,
     )
   })
 

@@ -1,7 +1,8 @@
 /** Findings about the read model: its tables, its lag behind the log, and the unfinished work of the services. */
 import { recordId } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
-import type { EventLog } from '@instar/log/port'
+import { isCutAway } from '@instar/log'
+import type { EventLog, LogRecord, Position } from '@instar/log/port'
 import { countText, durationText, note, ok, unsure, wrong, type Finding } from '@instar/process/finding'
 import type { DatabaseFound, Migrations, StoredMark, PendingWork } from './inspect.ts'
 import { PROJECTED } from './project.ts'
@@ -150,6 +151,7 @@ export const projectionFindings = async (
   if (migrations.state !== 'current') return [unsure(NO_TABLES)]
   const ends = await log.ends(PROJECTED)
   const lags: Lag[] = []
+  const behindCut: string[] = []
   for (const topic of PROJECTED) {
     for (const [text, end] of Object.entries(ends[topic] ?? {})) {
       const partition = Number(text)
@@ -161,11 +163,32 @@ export const projectionFindings = async (
         current: true,
       }
       const [next, before] = await Promise.all([
-        mark.next < end ? log.at({ topic, partition, offset: mark.next }) : undefined,
-        mark.next > 0 ? log.at({ topic, partition, offset: mark.next - 1 }) : undefined,
+        mark.next < end ? heldAt(log, { topic, partition, offset: mark.next }) : undefined,
+        mark.next > 0 ? heldAt(log, { topic, partition, offset: mark.next - 1 }) : undefined,
       ])
-      lags.push(lagOf(mark, end, next, before ? recordId(before) : null))
+      if (next === 'cut') behindCut.push(`${topic} ${partition}`)
+      // Of a record that was cut nothing says that the rows come from another log.
+      const beforeId = before === 'cut' ? mark.last : before ? recordId(before) : null
+      lags.push(lagOf(mark, end, next === 'cut' ? undefined : next, beforeId))
     }
   }
-  return lagFindings(lags, now)
+  const findings = lagFindings(lags, now)
+  if (behindCut.length === 0) return findings
+  return [
+    ...findings,
+    wrong(
+      `records that are not in PostgreSQL were cut from the log (${behindCut.join(', ')})`,
+      'Give the projections the archive (INSTAR_ARCHIVE): they read from it what was cut.',
+    ),
+  ]
+}
+
+/** `cut`: the record was cut from the log. */
+const heldAt = async (log: Pick<EventLog, 'at'>, position: Position): Promise<LogRecord | 'cut' | undefined> => {
+  try {
+    return await log.at(position)
+  } catch (error) {
+    if (isCutAway(error)) return 'cut'
+    throw error
+  }
 }
