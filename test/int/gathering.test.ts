@@ -3,6 +3,7 @@ import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { NOTE, note, SCHEMAS, textOf } from '../kit/event-log/harness.ts'
 import { addresses } from '../kit/stack.ts'
 
@@ -99,5 +100,26 @@ test(
     } finally {
       await log.close()
     }
+  },
+)
+
+test(
+  'a log is closed at once while fetches wait for a record, so that the process can exit',
+  { timeout: 60_000 },
+  async () => {
+    const { brokers } = addresses()
+    const prefix = `gatherclose${process.pid}.`
+    await setupKafka({ brokers, prefix })
+    const registry = new Map([[NOTE, 1]])
+    const sockets = (): number => process.getActiveResourcesInfo().filter((what) => what === 'TCPSocketWrap').length
+    const before = sockets()
+    const log = await openKafkaLog({ brokers, prefix, clientId: 'gathering', schemas: SCHEMAS, registry })
+    const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined })
+    await subscription.caughtUp()
+    const begin = performance.now()
+    await log.close()
+    while (sockets() > before) await setImmediate()
+    // A fetch waits 5 s.
+    assert.ok(performance.now() - begin < 2_500)
   },
 )

@@ -254,9 +254,13 @@ export class KafkaConnection {
     }
   }
 
-  /** Closes the connections once the requests in progress have settled, without waiting for that. */
-  close(): void {
+  /**
+   * Closes the connections once the requests in progress have settled, without waiting for that. `abandon`: at once, since nobody
+   * needs their answers: a fetch may wait for a record, and the process does not exit before its connections are closed.
+   */
+  close({ abandon = false }: { abandon?: boolean } = {}): void {
     this.#closed = true
+    if (this.#cluster && abandon) this.#cluster.then(abandonRequests).catch(nothing)
     if (this.#cluster) disconnect(this.#cluster)
     this.#cluster = undefined
   }
@@ -287,6 +291,17 @@ export class KafkaConnection {
       throw cause
     }
   }
+}
+
+/** Parts of kafkajs's cluster that its types do not have. */
+type Pools = {
+  brokerPool: {
+    brokers: Record<string, { connectionPool: { pool: { requestQueue: { rejectAll(error: Error): void } }[] } }>
+  }
+}
+const abandonRequests = (cluster: Cluster): void => {
+  for (const { connectionPool } of Object.values((cluster as unknown as Pools).brokerPool.brokers))
+    for (const { requestQueue } of connectionPool.pool) requestQueue.rejectAll(new Error('the connection is closed'))
 }
 
 const disconnect = (opened: Promise<Cluster>): void =>

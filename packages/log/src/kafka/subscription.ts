@@ -284,7 +284,7 @@ export class KafkaSubscription implements Subscription {
   #leave(): void {
     this.#stopping.abort()
     this.#rests.end()
-    this.#parts.connection.close()
+    this.#parts.connection.close({ abandon: true })
     const cause = this.#failed ? this.#failed.cause : stopped()
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause)
   }
