@@ -106,6 +106,22 @@ test('registered functions are called at each export; totals of several function
   equal(samples.has('instar_trainer_waits{for="turns"}'), false)
 })
 
+test('a function that was removed is called no more, and its samples are gone', async () => {
+  const metrics = createMetrics()
+  let calls = 0
+  const remove = metrics.read('instar_scorer_held', () => {
+    calls += 1
+    return [[{}, 3]]
+  })
+  metrics.read('instar_scorer_share', () => [[{}, 1]])
+  equal(samplesOf(await metrics.text()).get('instar_scorer_held'), 3)
+  remove()
+  const samples = samplesOf(await metrics.text())
+  equal(samples.has('instar_scorer_held'), false)
+  equal(samples.get('instar_scorer_share'), 1)
+  equal(calls, 1)
+})
+
 test('the samples of a function that fails are omitted; the others are exported', async () => {
   const metrics = createMetrics()
   metrics.read('instar_projections_lag_seconds', () => Promise.reject(new Error('away')))
