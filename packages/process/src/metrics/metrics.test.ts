@@ -109,15 +109,15 @@ test('registered functions are called at each export; totals of several function
 test('a function that was removed is called no more, and its samples are gone', async () => {
   const metrics = createMetrics()
   let calls = 0
-  const remove = metrics.read('instar_scorer_held', () => {
+  const remove = metrics.read('instar_trainer_waits', () => {
     calls += 1
-    return [[{}, 3]]
+    return [[{ for: 'turns' }, 1]]
   })
   metrics.read('instar_scorer_share', () => [[{}, 1]])
-  equal(samplesOf(await metrics.text()).get('instar_scorer_held'), 3)
+  equal(samplesOf(await metrics.text()).get('instar_trainer_waits{for="turns"}'), 1)
   remove()
   const samples = samplesOf(await metrics.text())
-  equal(samples.has('instar_scorer_held'), false)
+  equal(samples.has('instar_trainer_waits{for="turns"}'), false)
   equal(samples.get('instar_scorer_share'), 1)
   equal(calls, 1)
 })
