@@ -114,8 +114,11 @@ test(
     const sockets = (): number => process.getActiveResourcesInfo().filter((what) => what === 'TCPSocketWrap').length
     const before = sockets()
     const log = await openKafkaLog({ brokers, prefix, clientId: 'gathering', schemas: SCHEMAS, registry })
-    const subscription = await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => undefined })
-    await subscription.caughtUp()
+    const first = Promise.withResolvers<void>()
+    await log.subscribe({ topics: ['turns'], group: 'g', from: 'start', handle: () => first.resolve() })
+    await log.append([note('k', 'first', { topic: 'turns' })])
+    // The next fetch is sent before a record is handled.
+    await first.promise
     const begin = performance.now()
     await log.close()
     while (sockets() > before) await setImmediate()
