@@ -559,6 +559,8 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     forgottenGoesOn: ['a forgotten session begins again', ['if (index.forgotten.has(logged.key)) return COUNTED', '']],
     forgottenIsGone: ['a forgotten session is treated as unknown', ['index.forgotten.set(session, recent.place)', '']],
+  }),
+  ...of('services/gateway/src/session/core/stored-turns.ts', {
     unseenFound: [
       'a background candidate is found by its answer',
       ["said: event.type !== 'TurnSampled' && ", 'said: '],
