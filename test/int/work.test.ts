@@ -253,8 +253,16 @@ feature(
     const trainers = [members.start(), members.start()]
     await members.settled(publishers)
     await members.settled(trainers)
-    const published = (): number =>
-      bench.events<WeightsEvent>('weights').filter(({ event }) => event.type === 'VersionPublished').length
+    // Two publishers without the group may both write a version. A failed update would be waited for in vain.
+    const published = (): number => {
+      for (const { event } of bench.events<UpdatesEvent>('updates'))
+        if (event.type === 'UpdateFailed') throw new Error(`update ${event.number} failed: ${event.reason}`)
+      return new Set(
+        bench
+          .events<WeightsEvent>('weights')
+          .flatMap(({ event }) => (event.type === 'VersionPublished' ? [event.number] : [])),
+      ).size
+    }
 
     const before = new Map(publishers.map((one) => [one, one.did().length]))
     await append(turns(0, 6))
