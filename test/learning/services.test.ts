@@ -17,7 +17,7 @@ import {
   type Event,
   type MemoryUpdateLine,
 } from '@instar/events'
-import { openMemoryLog, type MemoryLog } from '@instar/log'
+import { logWith, openMemoryLog, type EventLog, type LogRecord, type MemoryLog } from '@instar/log'
 import { createPublisher, NO_PROBES, publisherConfig, type Publisher } from '@instar/publisher'
 import { createTrainer, trainerConfig, type Trainer } from '@instar/trainer'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
@@ -177,6 +177,52 @@ test('a batch becomes an update and a version, and the next batch starts from it
   const sealed = (await records(rig.log, 'BatchSealed')) as Extract<Event, { type: 'BatchSealed' }>[]
   assert.equal(sealed[1]?.parent.adapter, (published[0] as Extract<Event, { type: 'VersionPublished' }>).adapter)
   assert.equal(rig.learner.steps, 2)
+  assert.deepEqual(rig.fatal, [])
+})
+
+/** Records of `turns` are delivered to whoever waits for all of them, as where they are read late; `late` says from when on. */
+const withLateTurns = (log: MemoryLog, late: () => boolean): EventLog =>
+  logWith(log, {
+    async subscribe(options) {
+      const held: LogRecord[] = []
+      const subscription = await log.subscribe({
+        ...options,
+        handle(records) {
+          const isHeld = ({ topic }: LogRecord): boolean => topic === 'turns' && late()
+          held.push(...records.filter(isHeld))
+          return options.handle(records.filter((record) => !isHeld(record)))
+        },
+      })
+      const handled = subscription.caughtUp.bind(subscription)
+      return Object.assign(subscription, {
+        async caughtUp() {
+          await handled()
+          await options.handle(held.splice(0))
+        },
+      })
+    },
+  })
+
+test('a batch of another trainer whose turns are not read yet is computed when they are', async () => {
+  const rig = await start()
+  await rig.until('LineStarted', 1)
+  // Seals, and does not compute.
+  const step = Promise.withResolvers<never>()
+  rig.learner.step = () => step.promise
+  const learner = new ScriptedLearner()
+  let late = false
+  const second = createTrainer(
+    { log: withLateTurns(rig.log, () => late), learner, model, now, onFatal: (error) => void rig.fatal.push(error) },
+    trainerConfig.parse({ batchSize: 2, batchMax: 2 }),
+  )
+  await second.start()
+  late = true
+  await append(rig.log, ...turn(1, 1), ...turn(2, -1))
+  await Promise.race([rig.until('UpdateComputed', 1), rig.until('UpdateFailed', 1)])
+  step.reject(new InstarError('engine_lost', 'gone'))
+  await Promise.all([rig.stop(), second.stop()])
+  assert.equal((await records(rig.log, 'UpdateFailed')).length, 0)
+  assert.equal(learner.steps, 1)
   assert.deepEqual(rig.fatal, [])
 })
 

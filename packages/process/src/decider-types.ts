@@ -100,6 +100,8 @@ export type Decider<State> = {
    * record of this process has not been read back.
    */
   settled(): Promise<boolean>
+  /** Resolves when all records of `topics` that were on the log at the call have been folded; an act may wait for it. */
+  caughtUp(): Promise<void>
   /** Whether the partition is assigned to this process, and its records are folded. */
   assigned(partition: number): boolean
   /** Partitions that are assigned to this process whose earlier records are still being folded. */

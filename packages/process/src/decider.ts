@@ -193,6 +193,7 @@ export const runDecider = <State, Decision extends { do: string }>(
       })
       background.add(tracked)
     },
+    caughtUp: () => follower?.caughtUp() ?? Promise.resolve(),
     async settled() {
       await follower?.caughtUp()
       await own?.caughtUp()

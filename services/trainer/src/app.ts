@@ -186,6 +186,8 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
         return null
       }
       const { batch, sealed } = decision
+      // One that another trainer sealed is known before its turns, which are read late and from other partitions.
+      if (sealed.items.some(({ turn }) => state.turns.turns.get(turn) === undefined)) await trainer.caughtUp()
       // A batch that a server computes ends neither.
       const counts = embedded !== null
       if (counts && losses.of(batch) >= MAX_LOSSES)
