@@ -25,7 +25,7 @@ export const environment = (): NodeJS.ProcessEnv =>
 /** Killed after `limit` milliseconds; `code` is then null. */
 export const docker = (
   args: readonly string[],
-  { limit = 60_000, env = {} }: { limit?: number; env?: Record<string, string> } = {},
+  { limit = 120_000, env = {} }: { limit?: number; env?: Record<string, string> } = {},
 ): Promise<Said> =>
   new Promise((resolve, reject) => {
     const child = spawn('docker', args, {
@@ -78,7 +78,7 @@ export const composeArgs = ({ project }: Place, args: readonly string[], extra: 
 /** `docker compose …` on the project; `extra`: override files. */
 export const compose = (
   args: readonly string[],
-  { extra = [], limit = 60_000 }: { extra?: readonly string[]; limit?: number } = {},
+  { extra = [], limit = 120_000 }: { extra?: readonly string[]; limit?: number } = {},
 ): Promise<string> => {
   const here = place()
   return done(composeArgs(here, args, extra), {

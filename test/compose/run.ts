@@ -78,7 +78,7 @@ const main = async (): Promise<number> => {
     process.env['INSTAR_COMPOSE'] = JSON.stringify(here)
     const passed = await runTests(
       files.map((file) => path.join(import.meta.dirname, file)),
-      { concurrency: 1, timeout: 600_000 },
+      { concurrency: 1, timeout: 1_200_000 },
     )
     if (!passed) {
       const { out } = await docker(composeArgs(here, ['logs', '--no-color', '--tail', '40']))

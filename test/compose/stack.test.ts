@@ -27,7 +27,7 @@ import { visit } from '../web/visit.ts'
 import { nothingLost } from './lost.ts'
 import { clientOf, ledger, talk, type Talk } from './talk.ts'
 
-const UP_MS = 240_000
+const UP_MS = 480_000
 const LEARN_MS = 90_000
 const HOST = { port: place().port }
 
@@ -80,7 +80,7 @@ const learned = (port: number, least: number): Promise<number> =>
     LEARN_MS,
   )
 
-describe('docker compose', { timeout: 570_000 }, () => {
+describe('docker compose', { timeout: 1_140_000 }, () => {
   let failed = false
   const part = (name: string, work: (t: TestContext) => Promise<void>): void =>
     void test(name, async (t) => {
@@ -360,14 +360,14 @@ describe('docker compose', { timeout: 570_000 }, () => {
   })
 
   part('services end on SIGTERM, and down and up on the same volumes keep the versions', async () => {
-    await compose(['stop', ...SERVICES], { limit: 60_000 })
+    await compose(['stop', ...SERVICES], { limit: 240_000 })
     const before = await versions()
     const ended = (await Promise.all(SERVICES.map(containers))).flat()
     deepEqual(
       ended.filter(({ exit, running }) => running || exit !== 0).map(({ name, exit }) => `${name} ${exit}`),
       [],
     )
-    await compose(['down'], { limit: 120_000 })
+    await compose(['down'], { limit: 240_000 })
     await compose(['up', '-d', '--wait'], { limit: UP_MS })
     deepEqual(chain(await versions()).slice(0, before.length), chain(before))
     ok((await served(HOST.port)) >= head(before))
@@ -395,7 +395,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
       ].map((name) => `${place().project}_${name}`),
       'no volume without a name',
     )
-    await compose(['down', '-v'], { limit: 120_000 })
+    await compose(['down', '-v'], { limit: 240_000 })
     deepEqual(await remains(), [])
   })
 
@@ -429,7 +429,7 @@ describe('docker compose', { timeout: 570_000 }, () => {
       'select 1',
     ])
     ok(reused.code !== 0 && reused.err.includes('password authentication failed'), reused.err)
-    await compose(['down', '-v'], { limit: 120_000 })
+    await compose(['down', '-v'], { limit: 240_000 })
     deepEqual(await remains(), [])
   })
 })

@@ -6,7 +6,7 @@ export const SERVICES = ['gateway', 'scorer', 'trainer', 'publisher', 'projectio
 export const SCALED = ['docker-compose.scale.yml'] as const
 
 /** Resolves with the first value of `look` that is not null. */
-export const until = async <T>(what: string, look: () => Promise<T | null | false>, limit = 60_000): Promise<T> => {
+export const until = async <T>(what: string, look: () => Promise<T | null | false>, limit = 120_000): Promise<T> => {
   for (const end = Date.now() + limit; ; await pause(150)) {
     const found = await look()
     if (found !== null && found !== false) return found
@@ -78,7 +78,7 @@ export const crash = async ({ id }: Container): Promise<void> => {
 }
 
 /** Resolves when Docker has restarted the container and it is healthy. */
-export const back = async ({ id, restarts, name }: Container, limit = 90_000): Promise<Container> => {
+export const back = async ({ id, restarts, name }: Container, limit = 180_000): Promise<Container> => {
   try {
     return await until(
       `${name} is back`,
@@ -98,7 +98,7 @@ export const back = async ({ id, restarts, name }: Container, limit = 90_000): P
 
 /** A CLI command as in the README; the last line of its output. */
 export const instar = async <T>(...args: string[]): Promise<T> => {
-  const out = await compose(['run', '--rm', '-T', 'instar', ...args, '--json'], { limit: 120_000 })
+  const out = await compose(['run', '--rm', '-T', 'instar', ...args, '--json'], { limit: 240_000 })
   return JSON.parse(out.trimEnd().split('\n').at(-1)!) as T
 }
 

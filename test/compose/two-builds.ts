@@ -34,7 +34,7 @@ export const laterServices = async (names: readonly RecordName[]): Promise<Later
   using later = laterBuild(names, [])
   writeFileSync(join(later.root, 'Dockerfile'), DOCKERFILE)
   writeFileSync(join(later.root, '.dockerignore'), IGNORED)
-  await done(['build', '-q', '-t', image, later.root], { limit: 300_000 })
+  await done(['build', '-q', '-t', image, later.root], { limit: 600_000 })
   const { services } = JSON.parse(await compose(['config', '--format', 'json'])) as Config
   const beside = (service: string, more: object): [string, object] => {
     const { build: _, ...said } = services[service]!

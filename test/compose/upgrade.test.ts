@@ -11,7 +11,7 @@ import { inspect, remains, SERVICES } from './stack.ts'
 import { clientOf, ledger, talk, type Ledger, type Talk } from './talk.ts'
 import { laterServices, type Later } from './two-builds.ts'
 
-const UP_MS = 240_000
+const UP_MS = 480_000
 const NAMES = ['TurnCaptured', 'SessionClosed', 'TurnScored', 'BatchSealed', 'VersionPublished'] as const
 /** Answers before the next step. */
 const ANSWERS = 24
@@ -28,7 +28,7 @@ for (const topic of ['turns', 'scores', 'updates', 'weights'])
 console.log(JSON.stringify(counts))
 await log.close()`
 
-describe('two builds in one stack', { timeout: 540_000 }, () => {
+describe('two builds in one stack', { timeout: 1_140_000 }, () => {
   let later: Later
   let left: readonly string[] = []
   before(async () => {
@@ -106,7 +106,7 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
       async announce() {
         const said = await compose(
           ['run', '--rm', '-T', '--no-deps', 'setup-later', 'cli/src/main.ts', 'setup', '--upgraded', '--json'],
-          { extra, limit: 120_000 },
+          { extra, limit: 240_000 },
         )
         deepEqual((JSON.parse(said.trimEnd().split('\n').at(-1)!) as { upgraded: object }).upgraded, later.versions)
       },
@@ -130,7 +130,7 @@ describe('two builds in one stack', { timeout: 540_000 }, () => {
         [],
         'restarted by Docker',
       )
-      await compose(['down', '-v'], { extra, limit: 120_000 })
+      await compose(['down', '-v'], { extra, limit: 240_000 })
       deepEqual(await remains(), [])
     } catch (error) {
       // Kept data would be found by the next test; only its logs are needed.
