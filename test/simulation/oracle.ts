@@ -16,7 +16,7 @@ import { rightAnswer, rightCommand, rightVerdict } from './history/right-version
 import { rewardOf } from './history/scores.ts'
 import { causeOf, isOpen, ratingOf } from './history/session.ts'
 import { POLICY, trained } from './services.ts'
-import { agree } from './states.ts'
+import { agree, toldEpisodes } from './states.ts'
 import type { World } from './world.ts'
 
 type Says = (holds: boolean, problem: string) => void
@@ -31,8 +31,8 @@ export const check = (world: World): { problems: string[]; versions: number; rej
   const end = history.past()
   for (const decided of world.decisions) {
     const { chosen } = decided.note
-    const then = chosen ? history.past(chosen.seen) : null
-    right(world, history.past(decided.seen), then, decided, (holds, problem) =>
+    const then = chosen ? history.past(chosen.seen, decided.left) : null
+    right(world, history.past(decided.seen, decided.left), then, decided, (holds, problem) =>
       says(holds, `${decided.writer} ${problem}`),
     )
   }
@@ -45,9 +45,13 @@ export const check = (world: World): { problems: string[]; versions: number; rej
     )
   }
   answers(world, end, says)
-  settled(world, end, says)
+  settled(world, end, history.past(undefined, world.trainers.find((one) => one.mine(0))?.left), says)
   bytes(end, says)
-  agree(world, end, says)
+  for (const { by, seen, left, episodes } of world.tells) {
+    const [is, should] = [episodes, toldEpisodes(history.past(seen, left))].map((one) => JSON.stringify(one))
+    says(is === should, `${by} knows of episodes ${is}, scores say ${should}`)
+  }
+  agree(world, history, says)
   for (const process of world.processes) says(process.waits() === null, `${process.name} waits for ${process.waits()}`)
   const { versions, verdicts } = end.line(POLICY)
   return {
@@ -203,8 +207,8 @@ const answers = (world: World, history: Past, says: Says): void => {
   says(new Set(requests).size === requests.length, `a command counts twice: ${requests.join()}`)
 }
 
-/** No process has work left. */
-const settled = (world: World, history: Past, says: Says): void => {
+/** No process has work left. `ofTrainer`: as the trainer knows the history that seals. */
+const settled = (world: World, history: Past, ofTrainer: Past, says: Says): void => {
   const line = history.line(POLICY)
   const scores = history.scores(POLICY)
   for (const [name, session] of history.sessions()) {
@@ -245,7 +249,7 @@ const settled = (world: World, history: Past, says: Says): void => {
   if (!line.started || line.frozen || (last?.outcome?.event.type === 'UpdateComputed' && !isJudged(last.outcome.id)))
     return
   const { training, now } = world
-  const { groups, others } = usableOf(history, waitingFor(history, POLICY), POLICY, line, now, training)
+  const { groups, others } = usableOf(ofTrainer, waitingFor(ofTrainer, POLICY), POLICY, line, now, training)
   const usable = others.length + (groups ?? []).flat().length
   says(usable < training.batchSize, `${usable} turns wait for a batch of ${training.batchSize}`)
 }

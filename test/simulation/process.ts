@@ -1,7 +1,7 @@
 /** Common parts of all services: reading in an order of their own, sending late, pausing, being killed. */
 import { encodeEvent, type Event, type Logged, type Topic } from '@instar/events'
 import { Snapshot } from '@instar/log'
-import type { Note } from './history/decision.ts'
+import type { Left, Note } from './history/decision.ts'
 import { Disk, MemoryFile } from './memory-file.ts'
 import { bend, type Folds } from './rules.ts'
 import { newer } from '../upgrade/newer.ts'
@@ -189,6 +189,7 @@ export abstract class Process<S> {
       writer,
       life,
       seen: this.known(event),
+      left: this.left,
       now,
       share,
       received,
@@ -197,6 +198,11 @@ export abstract class Process<S> {
     })
     this.outbox.push({ record, landed, refused })
     return record.id
+  }
+
+  /** As in `Decided`. */
+  get left(): Left | null {
+    return null
   }
 
   /** How much of the log it had read at the decision. */

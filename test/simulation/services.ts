@@ -50,8 +50,9 @@ import {
   initialState as trainerState,
   type TrainerState,
 } from '../../services/trainer/src/core/state.ts'
+import { mayReadScoresAlone, readScoresAlone } from '../../services/trainer/src/core/told.ts'
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
-import type { Note } from './history/decision.ts'
+import type { Left, Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'
 import type { Folds } from './rules.ts'
 import { slot, type Ends } from './sim-log.ts'
@@ -260,16 +261,93 @@ export const trained = (
 
 const rewardsOf = ({ items }: BatchSealed): number[] => items.map(({ reward }) => reward)
 
+/** How often a trainer tries to leave `turns` after a start, before its first decision. */
+const LEAVE_TRIES = 3
+const LATE_STEPS = 300
+
+/**
+ * When a trainer reads scores alone: from its start `from` on, counted from 0; Infinity: never. `late`: before it leaves `turns`
+ * it reads other topics alone for LATE_STEPS, so that scores refer to turns that it has not read.
+ */
+export type Leaving = { from: number; late: boolean }
+
 export class Trainer extends Process<TrainerState> {
+  readonly #leaves: Leaving
+  #starts = 0
+  #tries = 0
+  /** The step at which it might have left `turns`. */
+  #readyAt: number | null = null
+  /** What it had read when it left `turns` last. */
+  #left: Ends = new Map()
+  #toldAt = ''
   #unread: string | null = null
   #computing: { batch: string; sealed: BatchSealed } | null = null
   /** Computed while the gate measures its parent. */
   #ahead: (Ahead & { chosen: NonNullable<Note['chosen']>; result: ReturnType<typeof trained> }) | null = null
   /** The adapter that this process computed, by its batch. */
   #own = new Map<string, { adapter: string; state: string }>()
-  constructor(world: World, name: string, keeps: boolean) {
+  constructor(world: World, name: string, keeps: boolean, leaves: Leaving) {
     super(world, name, ALL, keeps)
+    this.#leaves = leaves
   }
+
+  override get left(): Left | null {
+    return this.state.reads === 'scores' ? { policy: POLICY, ends: this.#left } : null
+  }
+
+  override get whole(): readonly Topic[] {
+    return this.topics.filter((topic) => topic !== 'turns' || this.state.reads === 'turns')
+  }
+
+  override unread(): string[] {
+    const unread = super.unread()
+    const others = unread.filter((name) => !name.startsWith('turns/'))
+    const isBehind = this.#leaves.late && this.#tries > 0 && this.ready
+    return this.state.reads === 'turns' && !isBehind ? unread : others
+  }
+
+  override async open(): Promise<Map<string, number>> {
+    const positions = await super.open()
+    if (this.snapshots.some((one) => one.left.list().includes('turns'))) readScoresAlone(this.state)
+    this.#tries = this.#starts >= this.#leaves.from && this.state.reads === 'turns' ? LEAVE_TRIES : 0
+    this.#starts += 1
+    this.#readyAt = null
+    return positions
+  }
+
+  /** What it knows of episodes, whenever it has read more scores. */
+  #tell(): void {
+    const { left, positions, name: by, state, world } = this
+    const read = [0, 1].map((partition) => positions.get(slot('scores', partition))).join()
+    if (!left || read === this.#toldAt) return
+    this.#toldAt = read
+    const taskOf = (session: string): string =>
+      state.turns.sessions.get(session)?.turns.find(({ task }) => task)?.task ?? ''
+    const episodes = [...state.told].map(
+      ([session, { task, awaited }]) => [session, task || taskOf(session), [...awaited].sort()] as const,
+    )
+    world.tells.push({
+      by,
+      seen: new Map(positions),
+      left,
+      episodes: episodes.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    })
+  }
+
+  /** True: it tries again. */
+  #leave(): boolean {
+    if (this.#tries === 0) return false
+    this.#readyAt ??= this.world.step
+    if (this.#leaves.late && this.world.step < this.#readyAt + LATE_STEPS) return true
+    this.#tries -= 1
+    if (!mayReadScoresAlone(this.state)) return this.#tries > 0
+    this.#tries = 0
+    this.#left = new Map(this.positions)
+    readScoresAlone(this.state)
+    for (const snapshot of this.snapshots) snapshot.leave('turns')
+    return false
+  }
+
   fresh(kept: Keeping): TrainerState {
     return kept ? storedTrainer(kept(this.name), POLICY) : trainerState(POLICY)
   }
@@ -309,6 +387,8 @@ export class Trainer extends Process<TrainerState> {
 
   act(): boolean {
     const { random, training } = this.world
+    if (this.#leave()) return true
+    this.#tell()
     if (this.#computing) {
       if (random.chance(0.5)) return true
       this.#finish(this.#computing)

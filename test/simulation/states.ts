@@ -11,7 +11,8 @@ import {
   type WeightsState,
 } from '@instar/events'
 import { bestContent, rejectionsInARow, spentIn, updateIn } from './history/chains.ts'
-import type { Past } from './history/past.ts'
+import type { History, Past } from './history/past.ts'
+import { isOfEpisode } from './history/episodes.ts'
 import { waitingFor } from './history/right-training.ts'
 import { rewardOf } from './history/scores.ts'
 import type { PublisherState } from '../../services/publisher/src/core/state.ts'
@@ -23,7 +24,8 @@ type Says = (holds: boolean, problem: string) => void
 /** The value in a process in place of that in the history. */
 type Compare = (what: string, is: unknown, says: unknown) => void
 
-export const agree = (world: World, history: Past, says: Says): void => {
+export const agree = (world: World, all: History, says: Says): void => {
+  const history = all.past()
   const compareOf =
     (who: string): Compare =>
     (what, is, said) => {
@@ -53,16 +55,24 @@ export const agree = (world: World, history: Past, says: Says): void => {
       compare(`the end of ${name}`, end && [end.closing, end.outcome], known && [known.closing, known.outcome])
     }
   }
-  for (const { name, state } of world.trainers) {
+  for (const { name, state, left } of world.trainers) {
     const compare = compareOf(name)
-    turns(history, state.turns, compare)
+    const known = all.past(undefined, left)
+    if (left) toldTurns(known, state.turns, compare)
+    else turns(history, state.turns, compare)
+    compare('whether it reads turns', left === null, state.reads === 'turns')
+    compare(
+      'episodes that scores tell of',
+      toldEpisodes(known).map(([session]) => session),
+      [...state.told].map(([session]) => session).sort(),
+    )
     scores(history, state.scores, POLICY, compare)
     updates(history, state.updates, POLICY, compare)
     trained(history, state.updates, compare)
     line(history, state.weights, POLICY, compare)
     compare(
       'turns that wait for a batch',
-      waitingFor(history, POLICY)
+      waitingFor(known, POLICY)
         .map(({ turn }) => turn.event.turn)
         .sort(),
       [state.pending, state.episodes]
@@ -165,6 +175,69 @@ const turns = (
       )
     }
   }
+}
+
+/** Turns as far as a trainer knows them from scores. */
+const toldTurns = (known: Past, state: TurnsState, compare: Compare): void => {
+  for (const [name, session] of known.sessions()) {
+    const held = state.sessions.get(name)
+    compare(
+      `session ${name}`,
+      [
+        session.turns.map(({ event }) => event.turn),
+        session.outcome && [session.outcome.id, session.outcome.value, session.outcome.at],
+        session.isClosed,
+      ],
+      [
+        (held?.turns ?? []).map(({ turn }) => turn),
+        held?.outcome ? [held.outcome.record, held.outcome.value, held.outcome.at] : null,
+        held?.closed ?? false,
+      ],
+    )
+    for (const { event, fact, shown, discardedBy, outcome } of session.turns) {
+      const turn = state.turns.get(event.turn)
+      const isUsable = discardedBy === null && event.type !== 'TurnAborted' && event.trainable
+      const { version, policy, subject, group, candidates, key, task = null, at, finishedAt } = event
+      compare(
+        event.turn,
+        [fact.id, version, policy, subject, group, candidates, key, task, at, finishedAt].concat([
+          shown,
+          discardedBy !== null,
+          isUsable,
+          outcome?.id ?? null,
+        ] as never),
+        turn && [
+          turn.record,
+          turn.version,
+          turn.policy,
+          turn.subject,
+          turn.group,
+          turn.candidates,
+          turn.key,
+          turn.task,
+          turn.at,
+          turn.finishedAt,
+          turn.shown,
+          turn.discardedBy !== null,
+          turn.discardedBy === null && turn.status === 'complete' && turn.trainable,
+          turn.outcomeBy,
+        ],
+      )
+    }
+  }
+}
+
+/** Episodes that scores tell of, as long as they run, or turns of them are awaited or wait for a batch. */
+export const toldEpisodes = (known: Past): [session: string, task: string, awaited: string[]][] => {
+  const waiting = waitingFor(known, POLICY).filter(({ turn }) => isOfEpisode(known.session(turn.event.session), turn))
+  const sessions = new Set(waiting.map(({ turn }) => turn.event.session))
+  return known
+    .sessions()
+    .filter(
+      ([name, { isTold, isClosed, awaited }]) => isTold && (!isClosed || awaited.length > 0 || sessions.has(name)),
+    )
+    .map(([name, { task, awaited }]): [string, string, string[]] => [name, task, [...awaited].sort()])
+    .sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
 const scores = (history: Past, state: ScoresState | undefined, policy: string, compare: Compare): void => {

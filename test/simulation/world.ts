@@ -5,7 +5,7 @@
 import type { Ordered } from '../../services/gateway/src/admin/core/admin.ts'
 import { Branch, BRANCH } from './branch.ts'
 import { Gateway, type Said } from './gateway.ts'
-import type { Decided } from './history/decision.ts'
+import type { Decided, Left } from './history/decision.ts'
 import type { Rest } from './history/right-begins.ts'
 import type { ScoringRules } from './history/right-scores.ts'
 import type { TrainingRules } from './history/right-training.ts'
@@ -14,7 +14,7 @@ import { Admin, Client } from './people.ts'
 import type { Process } from './process.ts'
 import { seeded, type Random } from '../kit/random.ts'
 import type { Rule } from './rules.ts'
-import { POLICY, Publisher, Scorer, Trainer } from './services.ts'
+import { POLICY, Publisher, Scorer, Trainer, type Leaving } from './services.ts'
 import { SimLog, type Ends } from './sim-log.ts'
 
 const CHAOS_STEPS = 1400
@@ -41,6 +41,20 @@ export type Result = {
 /** The response to an admin, and what the gateway had read. */
 export type Told = { by: string; ordered: Ordered; seen: Ends; refused: string | null }
 
+/** A trainer reads scores alone from its first start on, from its third, or never; of the two in any combination. */
+const leaving = (seed: number, name: string): Leaving => ({
+  from: [2, 0, Infinity][Math.floor(seed / (name === 't1' ? 6 : 18)) % 3]!,
+  late: seed % 5 === 0,
+})
+
+/** What a trainer that reads scores alone knew of episodes: by session the task, and turns that are awaited. */
+export type Tells = {
+  by: string
+  seen: Ends
+  left: Left
+  episodes: (readonly [session: string, task: string, awaited: readonly string[]])[]
+}
+
 export class World {
   readonly random: Random
   readonly off: Rule | null
@@ -66,6 +80,7 @@ export class World {
   readonly decisions: Decided[] = []
   readonly told: Told[] = []
   readonly rests: Rest[] = []
+  readonly tells: Tells[] = []
   /** Trainers compute the next batch while the gate measures its parent. */
   readonly ahead: boolean
   /** Some schedules have a newer build, process by process. */
@@ -106,7 +121,7 @@ export class World {
     const keeps = (): boolean => random.chance(0.7)
     this.gateways = ['g1', 'g2'].map((name) => new Gateway(this, name, keeps()))
     this.scorers = ['s1', 's2'].map((name) => new Scorer(this, name, keeps()))
-    this.trainers = ['t1', 't2'].map((name) => new Trainer(this, name, keeps()))
+    this.trainers = ['t1', 't2'].map((name) => new Trainer(this, name, keeps(), leaving(seed, name)))
     this.publishers = ['p1', 'p2'].map((name) => new Publisher(this, name, keeps()))
     this.branch = new Branch(this, 'branch')
     this.processes = [...this.gateways, ...this.scorers, ...this.trainers, ...this.publishers, this.branch]

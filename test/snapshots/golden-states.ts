@@ -56,7 +56,7 @@ const OWN = {
     'need',
     'idle',
   ]),
-  trainer: core('trainer', ['state', 'pending']),
+  trainer: core('trainer', ['state', 'pending', 'told']),
   publisher: core('publisher', ['state']),
   projections: ['project', 'stored'].map((file) => `packages/projections/src/${file}.ts`),
   audit: ['core/audit-state', 'shell/stored-audit'].map((file) => `services/trainer/src/${file}.ts`),
@@ -280,7 +280,7 @@ export const compared = async (log: EventLog, name: Name, number: number): Promi
 })
 
 /** Of records of a later version than the golden log has; `snapshots.features.ts` keeps and reads it. */
-const LATER = ['places', 'further places', 'begins', 'ends']
+const LATER = ['places', 'further places', 'begins', 'ends', 'told', 'says']
 
 /** The tables of the state of which the golden snapshot has no row of any policy, without those of later records. */
 export const emptyTables = ({ golden, from }: Pick<Compared, 'golden' | 'from'>): string[] => {

@@ -119,6 +119,7 @@ const scorer = (state: ScorerState): Fold => ({
 const trainer = (state: TrainerState): Fold => ({
   evolve: (logged) => void trainerEvolve(state, logged),
   view: (history) => ({
+    told: history.sessions.map((id) => state.told.get(id)),
     ...turnsOf(state.turns, history),
     scores: history.turns.map((id) => state.scores.turns.get(id)),
     updates: updatesOf(state.updates, history, [POLICY]),
@@ -167,6 +168,12 @@ export const SERVICES: readonly Service[] = [
     topics: ALL,
     inMemory: () => trainer(trainerState(POLICY)),
     stored: (snapshot) => trainer(storedTrainer(snapshot, POLICY)),
+  },
+  {
+    name: 'trainer-of-scores',
+    topics: ['scores', 'updates', 'weights'],
+    inMemory: () => trainer(trainerState(POLICY, 'scores')),
+    stored: (snapshot) => trainer({ ...storedTrainer(snapshot, POLICY), reads: 'scores' }),
   },
   {
     name: 'publisher',

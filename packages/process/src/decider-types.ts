@@ -68,6 +68,13 @@ export type DeciderOptions<State, Decision extends { do: string }> = {
   divided?: boolean
   /** `version` must change with the state and the code that computes it. */
   snapshot: { version: StateVersion; state(snapshot: Snapshot): State }
+  /** Called when the stored state is there. `left`: topics that it folds no more. Returns why it must start over; null: it goes on. */
+  opened?(state: State, left: readonly Topic[]): string | null
+  /**
+   * Topics that the state folds no more from here on, where it has read the log to its end; the snapshot remembers them. Called
+   * before `onReady`. Default: none.
+   */
+  leaves?(state: State): readonly Topic[]
   /** Performs a decision. Returns the record to append, or null. */
   act(decision: Act<Decision>, context: ActContext<State>): Promise<Event | null>
   /** Returns a record that states that the decision has failed, or null. If absent, the error is fatal. */

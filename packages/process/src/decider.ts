@@ -30,6 +30,7 @@ import {
   type PartitionAssignment,
 } from '@instar/log'
 import type { Act, Decider, DeciderOptions, Wait } from './decider-types.ts'
+import { openState } from './open-state.ts'
 import { ownPartitions, type OwnPartitions } from './own-partitions.ts'
 import { SERVICE } from './metrics/labels.ts'
 import { offsetsOver, watchLag } from './metrics/lag.ts'
@@ -39,6 +40,9 @@ export type { Act, Decider, DeciderOptions, DeciderPorts, Fault, Wait } from './
 
 /** Milliseconds. Nobody waits for a score; a batch waits for turns for seconds, and takes seconds. */
 const GATHER_MS = 250
+
+/** Attempts to leave topics, each after the log was read to its end: a record may be read before the one that it refers to. */
+const LEAVE_TRIES = 3
 
 /** Attempts of an act that fails with unknown errors. */
 const TRIES = 3
@@ -72,10 +76,13 @@ export const runDecider = <State, Decision extends { do: string }>(
   let decideTimer: NodeJS.Timeout | undefined
 
   let begun: Offsets | null = null
+  /** Without those that the state has left. */
+  let followed = topics
+  const left = (): Topic[] => topics.filter((topic) => !followed.includes(topic))
   const watched = SERVICE.find((one) => one === service)
   const positions = (): Offsets | null => (begun && follower ? offsetsOver(begun, follower.positions()) : null)
   const reads = (topic: Topic, partition: number): boolean =>
-    topic !== options.assignment || own === null || own.reads(partition)
+    followed.includes(topic) && (topic !== options.assignment || own === null || own.reads(partition))
   if (ports.metrics && watched)
     watchLag(ports.metrics, log, { service: watched, topics, read: positions, reads, now: ports.now })
   const known: KnownOffsets = () => positions()?.[options.assignment] ?? {}
@@ -176,6 +183,47 @@ export const runDecider = <State, Decision extends { do: string }>(
     return snapshot?.after(logged)
   }
 
+  const follow = async (divided: boolean): Promise<Follower> => {
+    const gather = options.gather?.filter((topic) => followed.includes(topic)) ?? []
+    const following = await followEvents(log, {
+      name,
+      ...(Object.keys(begun ?? {}).length > 0 ? { from: begun! } : {}),
+      ...(gather.length > 0 ? { gather: { topics: gather, ms: GATHER_MS } } : {}),
+      topics: followed,
+      ...(divided ? { byPartition: options.assignment } : {}),
+      onEvent(logged) {
+        const { event } = logged
+        const loading =
+          snapshot && 'session' in event && mayHold(event.session) ? snapshot.load(event.session) : undefined
+        return loading ? loading.then(() => read(logged)) : read(logged)
+      },
+    })
+    following.done.catch(onUnread)
+    if (signal.aborted) await following.stop()
+    return following
+  }
+
+  /** Leaves topics that the state needs no more: what was read until the follower has stopped is in it. */
+  const leave = async (divided: boolean): Promise<void> => {
+    if (!options.leaves || !follower) return
+    for (let tries = 0; tries < LEAVE_TRIES; tries += 1) {
+      if (options.leaves(state).length > 0) {
+        await follower.stop()
+        const leaving = options.leaves(state)
+        followed = followed.filter((topic) => !leaving.includes(topic))
+        begun = Object.fromEntries(
+          Object.entries(positions() ?? {}).filter(([topic]) => followed.includes(topic as Topic)),
+        )
+        for (const topic of leaving) snapshot?.leave(topic)
+        if (leaving.length > 0) options.opened?.(state, leaving)
+        follower = await follow(divided)
+      }
+      await follower.caughtUp()
+      signal.throwIfAborted()
+      if (followed.length < topics.length) return
+    }
+  }
+
   return {
     state,
     signal,
@@ -201,27 +249,15 @@ export const runDecider = <State, Decision extends { do: string }>(
       return ready && unread === null && (own === null || (agreed && own.catchingUp() === 0))
     },
     async start() {
-      const from = await snapshot?.open(log, topics)
-      begun = from ?? {}
+      const opened = await openState(log, snapshot, topics, (left) => options.opened?.(state, left) ?? null)
+      begun = opened.from
+      followed = opened.followed
       signal.throwIfAborted()
       const divided = options.divided === true && log.sole !== true
-      follower = await followEvents(log, {
-        name,
-        ...(from ? { from } : {}),
-        ...(options.gather ? { gather: { topics: options.gather, ms: GATHER_MS } } : {}),
-        topics,
-        ...(divided ? { byPartition: options.assignment } : {}),
-        onEvent(logged) {
-          const { event } = logged
-          const loading =
-            snapshot && 'session' in event && mayHold(event.session) ? snapshot.load(event.session) : undefined
-          return loading ? loading.then(() => read(logged)) : read(logged)
-        },
-      })
-      follower.done.catch(onUnread)
-      if (signal.aborted) await follower.stop()
+      follower = await follow(divided)
       await follower.caughtUp()
       signal.throwIfAborted()
+      await leave(divided)
       if (divided) {
         const count = log.partitions(options.assignment)
         own = ownPartitions({
@@ -244,7 +280,7 @@ export const runDecider = <State, Decision extends { do: string }>(
         onAssigned()
       }
       assignment = await log.joinGroup(name, options.assignment, onChange, divided ? known : undefined)
-      reporting = reportPositions(log, { group: name, read: positions, shared: options.assignment, assigned })
+      reporting = reportPositions(log, { group: name, read: positions, left, shared: options.assignment, assigned })
       onAssigned()
     },
     async stop() {

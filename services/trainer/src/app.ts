@@ -1,6 +1,6 @@
 /** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
 import { InstarError, requireBase, weightLine, type Event, type Settings } from '@instar/events'
-import { createTurnReader, partitionOf } from '@instar/log'
+import { createTurnReader, partitionOf, TurnFinder } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'
 import { NO_METRICS, runDecider, type DeciderPorts, type Metrics } from '@instar/process'
 import type { TrainerConfig } from './config.ts'
@@ -9,6 +9,7 @@ import { countEpisodes, countWaiting, nextReadyAt, type BatchSettings } from './
 import { computed, decide, failed, failedWithParent, type Decision } from './core/decide.ts'
 import { countPending } from './core/pending.ts'
 import { evolve, initialState, type TrainerState } from './core/state.ts'
+import { placeOf } from './core/told.ts'
 import { lastFigures, lastShares } from './core/last-batch.ts'
 import { progressOf, type UpdateProgress } from './core/progress.ts'
 import { AheadSteps } from './shell/ahead.ts'
@@ -18,6 +19,7 @@ import { RemoteTrainer } from './shell/remote/trainer.ts'
 import { openLosses } from './shell/losses.ts'
 import { recordTrainerMetrics } from './shell/metrics.ts'
 import { withRehearsal } from './shell/rehearsal.ts'
+import { topicsLeft } from './shell/topics-left.ts'
 import { STATE_VERSION, stateOfSnapshot } from './shell/snapshot.ts'
 import { createWaitReports, type OnWait } from './shell/wait-reports.ts'
 
@@ -164,6 +166,7 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     topics: ['turns', 'scores', 'updates', 'weights'],
     gather: ['turns', 'scores'],
     assignment: 'updates',
+    ...topicsLeft(ports.log, config.scoresAlone),
     snapshot: { version: STATE_VERSION, state: (snapshot) => stateOfSnapshot(snapshot, policy) },
     core: {
       initialState: () => initialState(policy),
@@ -227,7 +230,10 @@ export const createTrainer = (ports: TrainerPorts, config: TrainerConfig): Train
     onAppended: progress,
   })
   const { state } = trainer
-  const reader = createTurnReader(ports.log, (turn) => state.turns.turns.get(turn))
+  const finder = new TurnFinder(ports.log, (turn) => placeOf(state, turn))
+  const reader = createTurnReader(ports.log, (turn) =>
+    state.reads === 'scores' ? finder.positionOf(turn) : state.turns.turns.get(turn),
+  )
   const waits = (): string => {
     const waiting = trainer.retrying() ?? trainer.waits()
     return waiting === 'ahead' ? 'verdict' : waiting

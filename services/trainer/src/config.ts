@@ -161,6 +161,12 @@ export const trainerConfig = z.object({
     .describe(
       'while the gate measures a candidate, the next batch is computed on it, and discarded if it is rejected; on an embedded engine that the gate does not measure with, for which a core must be free',
     ),
+  scoresAlone: z
+    .boolean()
+    .default(true)
+    .describe(
+      'the trainer takes what a turn is from its score, and reads of the topic turns only those of its batches; from the first start at which it has read the log to its end and the last score says it',
+    ),
   staleness: z
     .int()
     .nonnegative()

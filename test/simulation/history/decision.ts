@@ -23,6 +23,9 @@ export type Note = {
   before?: string | null
 }
 
+/** What a trainer had read when it stopped to read `turns`. `policy`: whose scores it reads. */
+export type Left = { policy: string; ends: Ends }
+
 export type Decided = {
   id: string
   event: Event
@@ -31,6 +34,8 @@ export type Decided = {
   life: object
   /** The positions of the writer. */
   seen: Ends
+  /** Null: it reads all topics. */
+  left: Left | null
   /** The time by the clock of the writer. */
   now: number
   share: ReadonlySet<number>

@@ -22,18 +22,21 @@ export const readyGroups = <W extends WaitingTurn>(
   now: number,
   { staleness, taskEpisodes, taskWaitMs }: EpisodeRules,
 ): W[][] | null => {
-  const episodes = [
-    ...Map.groupBy(
-      waiting.filter(({ turn }) => isOfEpisode(past.session(turn.event.session), turn)),
-      ({ turn }) => turn.event.session,
-    ),
-  ].map(([name, turns]) => {
-    const { outcome, task, turns: all } = past.session(name)
+  const bySession = Map.groupBy(
+    waiting.filter(({ turn }) => isOfEpisode(past.session(turn.event.session), turn)),
+    ({ turn }) => turn.event.session,
+  )
+  // Known from scores alone: without a turn yet, or with all of them dropped.
+  for (const [name, { isTold, isClosed, awaited }] of past.sessions())
+    if (((isTold && !isClosed) || awaited.length > 0) && !bySession.has(name)) bySession.set(name, [])
+  const episodes = [...bySession].map(([name, turns]) => {
+    const { outcome, task, begunAt, awaited } = past.session(name)
     return {
       name,
       task,
       outcome,
-      begunAt: all[0]!.event.at,
+      begunAt,
+      isScored: awaited.length === 0 && turns.every(({ score }) => score !== null),
       turns: turns.sort((a, b) => a.turn.fact.at - b.turn.fact.at),
     }
   })
@@ -46,7 +49,7 @@ export const readyGroups = <W extends WaitingTurn>(
     for (let at = 0; at < inOrder.length; at += size) {
       const over = inOrder.slice(at, at + size).filter(({ outcome }) => outcome !== null)
       const endedAt = Math.min(...over.map(({ outcome }) => outcome!.at))
-      const isComplete = over.length === size && over.every(({ turns }) => turns.every(({ score }) => score !== null))
+      const isComplete = over.length === size && over.every(({ isScored }) => isScored)
       if (!isComplete && now < endedAt + taskWaitMs) continue
       const turns = over
         .flatMap((episode) => episode.turns)

@@ -1,10 +1,12 @@
 /** The history at the positions of a process: the sessions, scores and chains of the records before them. */
 import type { EpisodeBegun, EpisodeEnded } from '@instar/events'
-import type { Ends } from '../sim-log.ts'
+import { slot, type Ends } from '../sim-log.ts'
+import type { Left } from './decision.ts'
 import { lineOf, trainingOf, type Line, type Training } from './chains.ts'
 import type { Fact, Facts, Followed } from './facts.ts'
 import { beginsOf, endsOf, scoresOf, type Score } from './scores.ts'
 import { sessionOf, type Session, type Turn } from './session.ts'
+import { toldOf } from './told-session.ts'
 
 /** Results for the same records are computed once. */
 export class History {
@@ -15,9 +17,9 @@ export class History {
     this.facts = facts
   }
 
-  /** Without `seen` all of it. */
-  past(seen?: Ends): Past {
-    return new Past(this, seen)
+  /** Without `seen` all of it. `left`: as in `Decided`. */
+  past(seen?: Ends, left: Left | null = null): Past {
+    return left ? new PastOfScores(this, seen, left.policy, left.ends) : new Past(this, seen)
   }
 
   once<R>(what: string, make: () => R): R {
@@ -78,5 +80,36 @@ export class Past {
 
   facts<T extends Followed>(topic: T, key: string) {
     return this.#history.facts.of(topic, key, this.#seen)
+  }
+}
+
+/** As a trainer knows it that does not read `turns` (told-session.ts). */
+class PastOfScores extends Past {
+  readonly #history: History
+  readonly #policy: string
+  readonly #left: Ends
+
+  /** `left`: what had been read when `turns` was left. */
+  constructor(history: History, seen: Ends | undefined, policy: string, left: Ends) {
+    super(history, seen)
+    this.#history = history
+    this.#policy = policy
+    this.#left = left
+  }
+
+  override session(name: string): Session {
+    const before = this.#history.past(this.#left)
+    const all = this.facts('scores', this.#policy)
+    const from = all[0] ? (this.#left.get(slot('scores', all[0].partition)) ?? 0) : 0
+    const turns = before.facts('turns', name).length
+    return this.#history.once(`scores of ${name} ${turns} ${from} ${all.length}`, () =>
+      toldOf(
+        before.session(name),
+        this.#history.past().session(name),
+        all.filter(({ event }) => event.session === name),
+        from,
+        this.scores(this.#policy),
+      ),
+    )
   }
 }

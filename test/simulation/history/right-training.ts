@@ -261,10 +261,8 @@ const rightOrder = (
 ): void => {
   const { number, policy, items } = event
   // The end of a session with a task puts its turns behind all others, in their order, also where it is on the log twice.
-  const ends = ({ event, fact }: Turn): string[] =>
-    (event.task ?? null) === null
-      ? []
-      : past.session(event.session).closings.flatMap(({ id, at }) => (at > fact.at ? [placeOf(id, at)] : []))
+  const ends = ({ event }: Turn): string[] =>
+    (event.task ?? null) === null ? [] : past.session(event.session).closings.map(({ id, at }) => placeOf(id, at))
   const since = ({ turn, counted }: Waiting): number =>
     read ? Math.max(0, ...[turn.fact.id, counted?.id ?? '', ...ends(turn)].map((id) => read.get(id) ?? 0)) : 0
   const { groups, others } = usableOf(past, waitingFor(past, policy), policy, line, now, rules)

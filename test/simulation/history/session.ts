@@ -32,8 +32,9 @@ export type Turn = {
 /** `id`: of the closing. `at`: its time. */
 export type Outcome = { value: number; id: string; at: number }
 /**
- * `task`: of its turns; '' where none is named. `isClosed`: a closing counted. `closings`: places of all of them in the
- * partition, with their ids.
+ * `task`: of its turns; '' where none is named. `begunAt`: time of its first turn. `isClosed`: a closing counted. `closings`:
+ * places of all of them in the partition, with their ids. Known from scores alone (told-session.ts): `isTold`: they say that
+ * it is an episode; `awaited`: turns that its outcome covers and that have no score yet.
  */
 export type Session = {
   turns: Turn[]
@@ -41,8 +42,11 @@ export type Session = {
   lastAt: number
   outcome: Outcome | null
   task: string
+  begunAt: number
   isClosed: boolean
   closings: { id: string; at: number }[]
+  isTold: boolean
+  awaited: readonly string[]
 }
 
 const isSpoken = (event: TurnsEvent): event is Spoken =>
@@ -95,10 +99,13 @@ export const sessionOf = (name: string, facts: readonly Fact<TurnsEvent>[]): Ses
     lastAt: Math.max(0, ...turns.filter(({ shown }) => shown).map(({ event }) => event.finishedAt)),
     outcome,
     task: turns.find(({ event }) => event.task)?.event.task ?? '',
+    begunAt: turns[0]?.event.at ?? 0,
     isClosed: turns.some(
       ({ closedBy, discardedBy, outcome: covers }) => closedBy !== null || discardedBy !== null || covers !== null,
     ),
     closings: closings.map(({ id, at }) => ({ id, at })),
+    isTold: false,
+    awaited: [],
   }
 }
 

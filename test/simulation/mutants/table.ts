@@ -450,6 +450,37 @@ export const MUTANTS: readonly Mutant[] = [
       ["if ('answer' in event) turnRead(state, event.turn)", ''],
     ],
   }),
+  ...of('services/trainer/src/core/told.ts', {
+    notAwaited: [
+      'of an episode known from scores alone a turn without a score is not awaited',
+      ['covered.filter((turn) => !state.scores.turns.has(turn))', '[] as string[]'],
+    ],
+    awaitedForever: [
+      'a score does not end the waiting for it',
+      ['if (told?.awaited.includes(event.turn)) {', 'if (told?.awaited.includes(event.session)) {'],
+    ],
+    discardUnread: [
+      'a skip does not say that its turn is discarded',
+      ["of?.unusable === 'discarded' && known?.discardedBy === null", "of?.unusable === '' && known"],
+    ],
+    endCoversNothing: [
+      'the end of an episode does not cover the turns that it lists',
+      ['if (known) change(state, known, { outcomeBy: closing })', 'if (known) change(state, known, {})'],
+    ],
+    coveredLate: [
+      'the end of an episode does not cover a turn that is scored later',
+      ['told?.awaited.includes(turn) ? (session.outcome?.record ?? null) : null', 'null'],
+    ],
+    beginningUnread: [
+      'the beginning of an episode on scores is ignored',
+      ['if (state.turns.sessions.get(id)?.closed === true) return', 'if (id.length >= 0) return'],
+    ],
+    leftEarly: [
+      'a trainer leaves turns before it has read what scores refer to',
+      ['!hasUnread(state) && state.ahead.isEmpty', 'true'],
+    ],
+    toldForever: ['an episode that is over and trained on keeps its place in its group', ['told.delete(id)', 'void 0']],
+  }),
   ...of('services/trainer/src/core/baseline.ts', {
     everyoneForgotten: [
       "a new subject's baseline ignores all others",

@@ -10,20 +10,20 @@ import { timeOf, unpackedCheckpoints, unreadableIn } from '../checkpoints/start.
 import type { EventLog, Offsets } from '../port.ts'
 import { bySession, rowOptions, type Row, type TurnTableOptions } from './by-session.ts'
 import { firstDifferentRow, stateDigest, type StateDigest, type StateRow } from './digest.ts'
+import { LeftTopics } from './left-topics.ts'
 import { StoredList, type ListedState } from './list.ts'
-import { countsText, type PartitionPosition } from './other-log.ts'
+import type { PartitionPosition } from './other-log.ts'
 import { ResidentQueue, StoredQueue, StoredQueues } from './queue.ts'
 import { sessionBriefs, type SessionBrief } from './session-briefs.ts'
 import { SessionTable } from './session-table.ts'
 import type { SnapshotSettings } from './settings.ts'
 import { flatten, inSlices } from './slices.ts'
-import { StateFiles, type Positions } from './state-files.ts'
+import { offsetsOf, reachedOf, writePositions, type Positions, type ReachedPosition } from './positions.ts'
+import { StateFiles } from './state-files.ts'
 import { keysOf, ResidentTable, SpilledTable, type FileRef, type SnapshotPart, type TableOptions } from './tables.ts'
 import { versionText, type StateVersion } from './version.ts'
 
 export type FoldedRecord = Pick<Logged, 'topic' | 'partition' | 'offset' | 'id'>
-/** `next`: the next offset; `record`: the id of the one before it. */
-export type ReachedPosition = { topic: Topic; partition: number; next: number; record: string }
 
 /** A snapshot may be delayed by the flush of the one before it until this many times `records` are unsaved. */
 const MAX_OVERDUE = 4
@@ -41,6 +41,8 @@ export class Snapshot {
   readonly #rowTurns: number
   #sessions: SessionTable | undefined
   readonly #positions: Positions = new Map()
+  /** Topics that the state folds no more. */
+  readonly left = new LeftTopics()
   readonly #files: StateFiles
   /** Partitions of each topic on the log that was opened last. */
   #counts: (topic: Topic) => number = () => 0
@@ -135,8 +137,10 @@ export class Snapshot {
     const file = await this.#files.open()
     this.#savedAt = performance.now()
     if (!file) return {}
-    const problem = await this.#files.mismatch(file, log, this.#positions, topics)
+    this.left.read(file)
+    const problem = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
     if (problem !== null) {
+      this.left.read(null)
       if (await this.#files.left(file, problem)) this.#positions.clear()
       else await this.startOver(problem || this.#files.whyEmpty())
       const from = await this.#fromCheckpoint(log, topics)
@@ -144,6 +148,12 @@ export class Snapshot {
     }
     await this.#files.keepOthers()
     return this.positions()
+  }
+
+  leave(topic: Topic): void {
+    this.left.add(topic)
+    this.#positions.delete(topic)
+    this.#unsavedRecords += 1
   }
 
   /** Records that were folded since the start of the log, where it is read beside the file of another build; null: it is not. */
@@ -162,14 +172,13 @@ export class Snapshot {
     const path = this.path
     if (folder === undefined || path === null) return {}
     const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
-    const wanted = { folder, name, version, accepts, logLine, signal }
-    for await (const event of unpackedCheckpoints(log, wanted, unpacked)) {
+    for await (const event of unpackedCheckpoints(log, { folder, name, version, accepts, logLine, signal }, unpacked)) {
       await this.#reopened(unpacked)
       rmSync(unpacked, { force: true })
       const file = this.#fileRef.file
       if (!file) break
-      const problem =
-        (await this.#files.mismatch(file, log, this.#positions, topics)) ?? (await unreadableIn(file, signal))
+      const other = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
+      const problem = other ?? (await unreadableIn(file, signal))
       if (problem === null) {
         logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
         return this.positions()
@@ -200,13 +209,12 @@ export class Snapshot {
   async #reopened(initial?: string): Promise<void> {
     this.#positions.clear()
     await this.#files.replace(initial)
+    this.left.read(this.#fileRef.file)
   }
 
   /** Of each partition of which a record was folded, the next offset and the id of the last record. */
   reached(): ReachedPosition[] {
-    return [...this.#positions].flatMap(([topic, partitions]) =>
-      [...partitions].map(([partition, { next, id }]) => ({ topic, partition, next, record: id })),
-    )
+    return reachedOf(this.#positions)
   }
 
   /** Of the state as of the last record, which is saved first. Throws `no_temporary_file` if it could not be saved. */
@@ -241,12 +249,7 @@ export class Snapshot {
   }
 
   positions(): Offsets {
-    return Object.fromEntries(
-      [...this.#positions].map(([topic, partitions]) => [
-        topic,
-        Object.fromEntries([...partitions].map(([partition, { next }]) => [partition, next])),
-      ]),
-    )
+    return offsetsOf(this.#positions)
   }
 
   /**
@@ -276,9 +279,8 @@ export class Snapshot {
       file.begin()
       await inSlices(flatten(changes), (step) => step())
       file.setMeta('version', versionText(this.#version))
-      const reached = [...this.#positions].map(([topic, partitions]) => [topic, [...partitions]])
-      file.setMeta('reached', JSON.stringify(reached))
-      file.setMeta('partitions', countsText(this.#positions.keys(), this.#counts))
+      writePositions(file, this.#positions, this.#counts)
+      this.left.write(file)
       file.commit()
     } catch (error) {
       file.rollback()

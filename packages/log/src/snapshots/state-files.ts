@@ -7,11 +7,10 @@ import { migrate } from './migrate.ts'
 import { newFile, openFirst } from './open-first.ts'
 import { OtherBuilds } from './other-builds.ts'
 import { otherLog, type PartitionPosition } from './other-log.ts'
+import type { Positions } from './positions.ts'
 import type { SnapshotSettings } from './settings.ts'
 import type { FileRef } from './tables.ts'
 import { migrationsFrom, versionText, type StateVersion } from './version.ts'
-
-export type Positions = Map<Topic, Map<number, PartitionPosition>>
 
 const ANOTHER = 'another build wrote it'
 

@@ -29,6 +29,7 @@ test('one commit runs at a time, one that fails is followed by the next, and non
         commits.push({ group, positions, end })
         return end.promise
       },
+      ends: () => Promise.reject(new Error('not asked')),
     },
     { group: 'trainer.policy', read: () => READ, shared: 'turns', assigned: owns(1) },
   )
@@ -46,4 +47,28 @@ test('one commit runs at a time, one that fails is followed by the next, and non
   reporting.stop()
   t.mock.timers.tick(REPORT_MS)
   equal(commits.length, 2)
+})
+
+test('of a topic that is read no more the end is committed, so that an old commit is not taken for a lag', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const committed = Promise.withResolvers<readonly Position[]>()
+  const reporting = reportPositions(
+    {
+      commit: (_, positions) => Promise.resolve(committed.resolve(positions)),
+      ends: (topics) => Promise.resolve(Object.fromEntries((topics ?? []).map((topic) => [topic, { 0: 40, 1: 50 }]))),
+    },
+    {
+      group: 'trainer.policy',
+      read: () => ({ updates: { 0: 3 } }),
+      left: () => ['turns'],
+      shared: 'updates',
+      assigned: owns(0),
+    },
+  )
+  t.mock.timers.tick(REPORT_MS)
+  deepEqual(
+    (await committed.promise).map(({ topic, partition, offset }) => `${topic} ${partition}@${offset}`),
+    ['updates 0@3', 'turns 0@40', 'turns 1@50'],
+  )
+  reporting.stop()
 })

@@ -12,6 +12,10 @@ type Reported = {
   group: string
   /** Null while the service does not read. */
   read: () => Offsets | null
+  /**
+   * Topics that the service reads no more: their ends are committed, so that an old commit is not taken for a lag. Default: none.
+   */
+  left?: () => readonly Topic[]
   /** Several processes of a service read everything; each commits what is assigned to it of this topic. */
   shared: Topic
   assigned: (partition: number) => boolean
@@ -30,19 +34,24 @@ export const positionsToReport = (read: Offsets, shared: Topic, assigned: (parti
  * is done on a log without `commit`.
  */
 export const reportPositions = (
-  log: Pick<EventLog, 'commit'>,
-  { group, read, shared, assigned }: Reported,
+  log: Pick<EventLog, 'commit' | 'ends'>,
+  { group, read, left = () => [], shared, assigned }: Reported,
 ): { stop(): void } => {
   if (!log.commit) return { stop: () => undefined }
   let running = false
   const report = async (): Promise<void> => {
     const offsets = read()
     if (running || offsets === null) return
-    const positions = positionsToReport(offsets, shared, assigned)
-    if (positions.length === 0) return
     running = true
-    await log.commit!(group, positions).catch(() => undefined)
-    running = false
+    try {
+      const ends = left().length > 0 ? await log.ends(left()) : {}
+      const positions = positionsToReport({ ...offsets, ...ends }, shared, assigned)
+      if (positions.length > 0) await log.commit!(group, positions)
+    } catch {
+      // The next report says it.
+    } finally {
+      running = false
+    }
   }
   const timer = setInterval(() => void report(), REPORT_MS)
   timer.unref()

@@ -3,13 +3,21 @@
  * from the queues of episodes and the folds of `turns` and `scores`: it is built at the first decision, in memory only, and
  * the fold names each session that changes (`touch`), which the next decision looks at again.
  */
-import { taskOf, type Queues, type ScoresState, type TurnsState } from '@instar/events'
+import { taskOf, type Queues, type ScoresState, type Table, type TurnsState } from '@instar/events'
 import { placeIn, withChanges } from './sorted-list.ts'
 import { byBeginning, groupOf, GroupLists, type Episode, type TaskGroup } from './task-groups.ts'
+
+/**
+ * What `scores` say of an episode that runs, or of which turns are awaited. `key`, `begunAt`: of its first turn. `awaited`: turns
+ * that its outcome covers and that have neither score nor skip yet.
+ */
+export type Told = { task: string; key: string | null; begunAt: number; awaited: readonly string[] }
 
 export type EpisodeState = {
   turns: TurnsState
   scores: ScoresState
+  /** By session; empty while the trainer reads `turns`. */
+  told: Table<string, Told> & Iterable<readonly [string, Told]>
   /** Pending turns of episodes, by session. */
   episodes: Queues
 }
@@ -64,7 +72,7 @@ export class EpisodeIndex {
     if (this.#taskEpisodes !== taskEpisodes) this.#forget()
     this.#taskEpisodes = taskEpisodes
     const changes = new Map<string, TaskChange>()
-    for (const session of this.#touched ?? state.episodes.keys()) this.#look(state, session, changes)
+    for (const session of this.#touched ?? episodesIn(state)) this.#look(state, session, changes)
     this.#touched = new Set()
     const [removed, added]: TaskGroup[][] = [[], []]
     for (const [name, change] of changes) this.#regroup(name, change, removed!, added!)
@@ -164,17 +172,23 @@ export class EpisodeIndex {
   }
 }
 
+const episodesIn = ({ episodes, told }: EpisodeState): Set<string> =>
+  new Set([...episodes.keys(), ...Array.from(told, ([session]) => session)])
+
 const episodeOf = (state: EpisodeState, session: string): Episode | null => {
-  if (!state.episodes.get(session)) return null
+  const told = state.told.get(session)
+  if (!told && !state.episodes.get(session)) return null
   const held = state.turns.sessions.get(session)
   const first = held?.turns[0]
-  if (!held || !first) return null
-  const { outcome } = held
-  const pending = outcome === null ? [] : pendingOf(state, session).flatMap((id) => held.byId.get(id) ?? [])
+  const begun = told ?? (first && { key: first.key, begunAt: first.at })
+  if (!begun) return null
+  const outcome = held?.outcome ?? null
+  const pending = outcome === null ? [] : pendingOf(state, session).flatMap((id) => held?.byId.get(id) ?? [])
   const scored = pending.filter(({ turn }) => state.scores.turns.has(turn))
-  const isScored = outcome !== null && scored.length === pending.length
+  const isScored = outcome !== null && scored.length === pending.length && (told?.awaited.length ?? 0) === 0
   const versions = new Set(scored.map(({ version }) => version))
-  return { session, key: first.key ?? '', task: taskOf(held), begunAt: first.at, outcome, isScored, versions }
+  const task = (outcome === null ? told?.task : null) || (held ? taskOf(held) : '')
+  return { session, key: begun.key ?? '', task, begunAt: begun.begunAt, outcome, isScored, versions }
 }
 
 /** Episodes of one task and one API key have one name; an episode without a task has its own. */

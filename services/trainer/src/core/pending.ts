@@ -8,7 +8,6 @@
 import {
   updateLine,
   whyUnusable,
-  type FoldOutcome,
   type Queue,
   type Queues,
   type ScoreState,
@@ -77,6 +76,9 @@ const parseQueueName = (name: string): { version: number; key: string } | null =
   return at < 0 ? null : { version: Number(name.slice(0, at)), key: name.slice(at + 1) }
 }
 
+/** Whether a scored turn waits whose own record has not been read. */
+export const hasUnread = ({ pending }: Pick<PendingState, 'pending'>): boolean => (pending.get(UNREAD)?.size ?? 0) > 0
+
 /** Adds a turn when a score of it counts; a turn that is too long is not added. */
 export const addScored = (state: PendingState, score: Pick<ScoreState, 'turn' | 'subject' | 'hint'>): void => {
   const { turn } = score
@@ -125,7 +127,7 @@ const recordActivity = ({ policy, turns, keys }: PendingState, id: string): void
 }
 
 /** Runs `fold` on the record that ends or discards a session, and moves the session's turns to their new queues. */
-export const moveTurns = (state: PendingState, turns: readonly string[], fold: () => FoldOutcome): FoldOutcome => {
+export const moveTurns = <T>(state: PendingState, turns: readonly string[], fold: () => T): T => {
   for (const id of turns) remove(state, queueOf(state, id), id)
   const outcome = fold()
   for (const id of turns) place(state, id)

@@ -10,6 +10,8 @@ export const trainerFold: StoredFold = {
   on(snapshot, policy) {
     // When a key was last active is noted when the later of turn and score is read, if the turn is usable then.
     snapshot.interleaved('keys')
+    // A state of version 1 does not know it until the next score.
+    snapshot.interleaved('says')
     const state = stateOfSnapshot(snapshot, policy)
     return (logged) => evolve(state, logged)
   },
