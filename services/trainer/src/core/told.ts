@@ -158,8 +158,9 @@ const addNew = (state: ToldState, event: ScoresEvent, of: ScoredFacts, scoredBy:
   sessions.set(id, session)
   turns.set(turn, entered)
   // The beginning has a record of its own, which may come after the first score.
-  if (of.task !== null && of.shown && of.unusable === null && !session.closed && !told)
-    state.told.set(id, { task: of.task, key: of.key, begunAt: of.begunAt, awaited: [] })
+  if (of.task === null || !of.shown || of.unusable !== null || session.closed || told) return
+  state.told.set(id, { task: of.task, key: of.key, begunAt: of.begunAt, awaited: [] })
+  state.index.touch(id)
 }
 
 export const evolveBegun = (state: ToldState, { session: id, task, key, begunAt }: EpisodeBegun): void => {
