@@ -168,9 +168,10 @@ test('a checkpoint of another version, a damaged file, or another log: the next 
   assert.equal(second.same, true)
   assert.ok(second.read > 0 && second.read < 0.6 * whole.read, `${second.read}`)
   assert.match(second.lines.join('\n'), /00\.002Z is not used: .* does not match its sha256\n.*starts from .*00\.001Z/)
-  const otherVersion = await start({ ...trainerFold, version: { number: 2, migrations: {} } })
+  const { number } = trainerFold.version
+  const otherVersion = await start({ ...trainerFold, version: { number: number + 1, migrations: {} } })
   assert.deepEqual([otherVersion.same, otherVersion.read, otherVersion.lines], [true, whole.read, []])
-  const migrated = await start({ ...trainerFold, version: { number: 2, migrations: { 1: () => undefined } } })
+  const migrated = await start({ ...trainerFold, version: { number: number + 1, migrations: { [number]: () => undefined } } })
   assert.equal(migrated.read, second.read)
   // A log with other records at the checkpoint's positions.
   const other = await logOf(randomHistory(seeded(13), 900).events)
