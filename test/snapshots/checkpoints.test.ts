@@ -171,7 +171,10 @@ test('a checkpoint of another version, a damaged file, or another log: the next 
   const { number } = trainerFold.version
   const otherVersion = await start({ ...trainerFold, version: { number: number + 1, migrations: {} } })
   assert.deepEqual([otherVersion.same, otherVersion.read, otherVersion.lines], [true, whole.read, []])
-  const migrated = await start({ ...trainerFold, version: { number: number + 1, migrations: { [number]: () => undefined } } })
+  const migrated = await start({
+    ...trainerFold,
+    version: { number: number + 1, migrations: { [number]: () => undefined } },
+  })
   assert.equal(migrated.read, second.read)
   // A log with other records at the checkpoint's positions.
   const other = await logOf(randomHistory(seeded(13), 900).events)
