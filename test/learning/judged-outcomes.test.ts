@@ -27,7 +27,7 @@ const conversation = (n: number, version: number, begun: number): TurnCaptured[]
 }
 
 /** Batches after each round. */
-const run = async (waitingBatches: number, scoresAlone = false): Promise<number[]> => {
+const run = async (waitingBatches: number): Promise<number[]> => {
   const log = openMemoryLog()
   const fatal: Error[] = []
   const ports = { log, now: () => Date.now(), onFatal: (error: Error) => void fatal.push(error) }
@@ -38,10 +38,7 @@ const run = async (waitingBatches: number, scoresAlone = false): Promise<number[
   const judges = [{ id: 'slow', needsNextState: true, judge: verdict }]
   const limits = { waitingBatches, duplicates: 64, askedAlone: 64, contradictions: 0 }
   const scorer = createScorer({ ...ports, judges }, scorerConfig.parse({ ...settings, ...limits }))
-  const trainer = createTrainer(
-    { ...ports, learner: new ScriptedLearner(), model },
-    trainerConfig.parse({ ...settings, scoresAlone }),
-  )
+  const trainer = createTrainer({ ...ports, learner: new ScriptedLearner(), model }, trainerConfig.parse(settings))
   const gate = { evaluator: new ScriptedLearner(), model, probes: NO_PROBES }
   const publisher = createPublisher({ ...ports, ...gate }, publisherConfig.parse({}))
   await Promise.all([scorer.start(), trainer.start(), publisher.start()])
@@ -89,9 +86,4 @@ test('conversations that end with a reward and name no task are trained on round
   const without = await run(0)
   assert.deepEqual(without, [5, 10, 15])
   assert.deepEqual(await run(2), without)
-})
-
-test('a trainer that reads scores alone trains on them as one that reads the turns', async () => {
-  assert.deepEqual(await run(0, true), [5, 10, 15])
-  assert.deepEqual(await run(2, true), [5, 10, 15])
 })

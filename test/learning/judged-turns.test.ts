@@ -60,7 +60,7 @@ class HeldGate extends ScriptedLearner {
 }
 
 /** In each round turns of the serving version arrive while the gate measures; then it gives its verdict. */
-const run = async (t: TestContext, waitingBatches: number, scoresAlone = false) => {
+const run = async (t: TestContext, waitingBatches: number) => {
   const { url, asked } = await endpoint(t)
   const log = openMemoryLog()
   const gate = new HeldGate()
@@ -70,10 +70,7 @@ const run = async (t: TestContext, waitingBatches: number, scoresAlone = false) 
   const settings = { batchSize: BATCH, batchMax: BATCH, staleness: 4 }
   const judge = { llm: { url, votes: VOTES, failures: 0, agreement: 0 }, duplicates: 64, askedAlone: 64 }
   const scorer = createScorer(ports, scorerConfig.parse({ ...settings, ...judge, waitingBatches }))
-  const trainer = createTrainer(
-    { ...ports, learner: new ScriptedLearner(), model },
-    trainerConfig.parse({ ...settings, scoresAlone }),
-  )
+  const trainer = createTrainer({ ...ports, learner: new ScriptedLearner(), model }, trainerConfig.parse(settings))
   const publisher = createPublisher({ ...ports, evaluator: gate, model, probes: NO_PROBES }, publisherConfig.parse({}))
   const say = async (from: number, version: number): Promise<void> => {
     const turns = Array.from({ length: ARRIVE }, (_, n) => thanked(from + n, version)).flat()
@@ -123,12 +120,4 @@ test('of twenty turns an update a model judges some more than are trained on, an
   assert.equal(without.judged, ARRIVE * (ROUNDS + 1))
   // Until the first batch is sealed there is no limit.
   assert.ok(limited.judged <= ARRIVE + trained, `${limited.judged} turns were judged`)
-})
-
-test('a trainer that reads scores alone trains on as many', async (t) => {
-  const { batches } = await run(t, 2, true)
-  assert.deepEqual(
-    batches,
-    Array.from({ length: ROUNDS + 1 }, () => BATCH),
-  )
 })

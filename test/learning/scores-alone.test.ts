@@ -165,18 +165,23 @@ test('a score that does not say what its turn is makes the next start read the t
   await quiet(null)
   const first = await startTrainer(true)
   await quiet(first)
-  const [turn] = conversation(1_000, 0, Date.now(), null)
-  const scores = Array.from({ length: BATCH }, (_, i): Event => {
-    const id = `${turn!.session}.${i}`
-    return { ...SCORE, turn: id, session: turn!.session, cause: id, at: Date.now() }
-  })
+  const turns = conversation(1_000, 0, Date.now(), null)
+  const scores = turns.map(({ turn, session }): Event => ({ ...SCORE, turn, session, cause: turn, at: Date.now() }))
+  // The scorer gives no other score to a turn that has one.
   await log.append(scores.map((event) => encodeEvent(event)))
+  await quiet(first)
+  await log.append(turns.map((event) => encodeEvent(event)))
   await quiet(first)
   assert.equal((await batches()).length, PER_ROUND)
   await first.stop()
   const second = await startTrainer(true)
   assert.equal(followed[0]?.includes('turns'), true)
   assert.match(lines.join('\n'), /scores of an earlier build do not say what their turns are/)
+  await quiet(second)
+  assert.deepEqual(
+    (await batches()).slice(PER_ROUND).map(({ items }) => items.map(({ turn }) => turn).sort()),
+    [turns.map(({ turn }) => turn).sort()],
+  )
   await stop(second)
 })
 

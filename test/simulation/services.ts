@@ -50,7 +50,7 @@ import {
   initialState as trainerState,
   type TrainerState,
 } from '../../services/trainer/src/core/state.ts'
-import { mayReadScoresAlone, readScoresAlone } from '../../services/trainer/src/core/told.ts'
+import { mayReadScoresAlone } from '../../services/trainer/src/core/told.ts'
 import { stateOfSnapshot as storedTrainer } from '../../services/trainer/src/shell/snapshot.ts'
 import type { Left, Note } from './history/decision.ts'
 import { Process, type Keeping } from './process.ts'
@@ -308,7 +308,7 @@ export class Trainer extends Process<TrainerState> {
 
   override async open(): Promise<Map<string, number>> {
     const positions = await super.open()
-    if (this.snapshots.some((one) => one.left.list().includes('turns'))) readScoresAlone(this.state)
+    if (this.snapshots.some((one) => one.left.list().includes('turns'))) this.state.reads = 'scores'
     this.#tries = this.#starts >= this.#leaves.from && this.state.reads === 'turns' ? LEAVE_TRIES : 0
     this.#starts += 1
     this.#readyAt = null
@@ -343,7 +343,7 @@ export class Trainer extends Process<TrainerState> {
     if (!mayReadScoresAlone(this.state)) return this.#tries > 0
     this.#tries = 0
     this.#left = new Map(this.positions)
-    readScoresAlone(this.state)
+    this.state.reads = 'scores'
     for (const snapshot of this.snapshots) snapshot.leave('turns')
     return false
   }

@@ -172,7 +172,7 @@ export const SERVICES: readonly Service[] = [
   {
     name: 'trainer-of-scores',
     topics: ['scores', 'updates', 'weights'],
-    inMemory: () => trainer(trainerState(POLICY, 'scores')),
+    inMemory: () => trainer({ ...trainerState(POLICY), reads: 'scores' }),
     stored: (snapshot) => trainer({ ...storedTrainer(snapshot, POLICY), reads: 'scores' }),
   },
   {

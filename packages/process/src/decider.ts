@@ -41,9 +41,6 @@ export type { Act, Decider, DeciderOptions, DeciderPorts, Fault, Wait } from './
 /** Milliseconds. Nobody waits for a score; a batch waits for turns for seconds, and takes seconds. */
 const GATHER_MS = 250
 
-/** Attempts to leave topics, each after the log was read to its end: a record may be read before the one that it refers to. */
-const LEAVE_TRIES = 3
-
 /** Attempts of an act that fails with unknown errors. */
 const TRIES = 3
 const RETRY_MS = 250
@@ -203,25 +200,18 @@ export const runDecider = <State, Decision extends { do: string }>(
     return following
   }
 
-  /** Leaves topics that the state needs no more: what was read until the follower has stopped is in it. */
+  /** Leaves topics that the state needs no more; it is asked again when no record is read meanwhile. */
   const leave = async (divided: boolean): Promise<void> => {
-    if (!options.leaves || !follower) return
-    for (let tries = 0; tries < LEAVE_TRIES; tries += 1) {
-      if (options.leaves(state).length > 0) {
-        await follower.stop()
-        const leaving = options.leaves(state)
-        followed = followed.filter((topic) => !leaving.includes(topic))
-        begun = Object.fromEntries(
-          Object.entries(positions() ?? {}).filter(([topic]) => followed.includes(topic as Topic)),
-        )
-        for (const topic of leaving) snapshot?.leave(topic)
-        if (leaving.length > 0) options.opened?.(state, leaving)
-        follower = await follow(divided)
-      }
-      await follower.caughtUp()
-      signal.throwIfAborted()
-      if (followed.length < topics.length) return
-    }
+    if (!follower || (options.leaves?.(state) ?? []).length === 0) return
+    await follower.stop()
+    const leaving = options.leaves?.(state) ?? []
+    followed = followed.filter((topic) => !leaving.includes(topic))
+    begun = Object.fromEntries(Object.entries(positions() ?? {}).filter(([topic]) => followed.includes(topic as Topic)))
+    for (const topic of leaving) snapshot?.leave(topic)
+    options.opened?.(state, left())
+    follower = await follow(divided)
+    await follower.caughtUp()
+    signal.throwIfAborted()
   }
 
   return {

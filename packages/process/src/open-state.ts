@@ -1,6 +1,6 @@
 /** The stored state of a service at its start, and the topics that it still folds. */
 import type { Topic } from '@instar/events'
-import type { EventLog, Offsets, Snapshot } from '@instar/log'
+import { cutBefore, type EventLog, type Offsets, type Snapshot } from '@instar/log'
 
 type Opened = { from: Offsets; followed: readonly Topic[] }
 
@@ -18,11 +18,9 @@ export const openState = async (
   const left = snapshot?.left.list() ?? []
   const problem = opened(left)
   const followed = topics.filter((topic) => !left.includes(topic))
-  if (problem === null || !snapshot || (await isCut(log, left))) return { from, followed }
+  const isCut = problem !== null && (await cutBefore(log, left, () => 0)) !== null
+  if (problem === null || !snapshot || isCut) return { from, followed }
   const again = await snapshot.startAgain(problem, log, topics)
   opened([])
   return { from: again, followed: topics }
 }
-
-const isCut = async (log: EventLog, topics: readonly Topic[]): Promise<boolean> =>
-  Object.values((await log.starts?.(topics)) ?? {}).some((of) => Object.values(of).some((start) => start > 0))

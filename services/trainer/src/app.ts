@@ -1,4 +1,4 @@
-/** The trainer service: follows four topics, seals batches, computes updates and appends both. Rules: core/decide.ts. */
+/** The trainer service: follows three topics, at first `turns` too, seals batches, computes updates and appends both. Rules: core/decide.ts. */
 import { InstarError, requireBase, weightLine, type Event, type Settings } from '@instar/events'
 import { createTurnReader, partitionOf, TurnFinder } from '@instar/log'
 import type { LearningEngine, Model } from '@instar/engine/port'

@@ -55,9 +55,9 @@ export type MemoryTrainer = Omit<TrainerState, 'turns' | 'scores' | 'updates' | 
   keys: Map<string, number>
 }
 
-export const initialState = (policy: string, reads: TrainerState['reads'] = 'turns'): MemoryTrainer => ({
+export const initialState = (policy: string): MemoryTrainer => ({
   policy,
-  reads,
+  reads: 'turns',
   turns: initialTurns(),
   scores: initialScores(),
   updates: initialUpdates(),

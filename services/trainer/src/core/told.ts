@@ -52,13 +52,9 @@ type ToldState = PendingState & { reads: 'turns' | 'scores'; ahead: Ahead }
 /**
  * Whether a state that followed from `turns` may go on without: everything that the scores it has read refer to is in it. To be
  * asked only when this process has folded all that was on each topic when it began, since `ahead` knows what it read itself; the
- * switch is made at once, before another record is read. There is no other way to 'scores', also on an empty log.
+ * switch is made at once, before another record is read.
  */
 export const mayReadScoresAlone = (state: ToldState): boolean => !hasUnread(state) && state.ahead.isEmpty
-
-export const readScoresAlone = (state: ToldState): void => {
-  state.reads = 'scores'
-}
 
 /** Notes a record on `scores` whose turn or closing was not read on `turns` yet. */
 export const noteAhead = ({ ahead, turns }: ToldState, event: ScoresEvent | EpisodeBegun | EpisodeEnded): void => {
