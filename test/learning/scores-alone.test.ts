@@ -87,17 +87,18 @@ const open = async (t: TestContext) => {
     }
   }
   let said = 0
-  /** Conversations of the head's version, each ended with an outcome. `task`: of all of them. */
-  const talk = async (task: string | null = null): Promise<void> => {
+  /** Conversations of the head's version, each ended with an outcome; resolves with their turns. `task`: of all of them. */
+  const talk = async (task: string | null = null, count = CONVERSATIONS): Promise<TurnCaptured[][]> => {
     const { head } = weightLine(scorer.state.weights, 'policy')
     const begun = Date.now() - 100 * TURNS
-    const talks = Array.from({ length: CONVERSATIONS }, () => conversation((said += 1), head, begun, task))
+    const talks = Array.from({ length: count }, () => conversation((said += 1), head, begun, task))
     const turns: Event[] = talks.flat().sort((a, b) => a.at - b.at)
     const closed = talks.map((own, n): Event => {
       const { session, turn, at } = own.at(-1)!
       return { type: 'SessionClosed', session, open: [turn], why: 'client', at: at + 1, outcome: n % 2 === 0 ? 1 : -1 }
     })
     await log.append([...turns, ...closed].map((event) => encodeEvent(event)))
+    return talks
   }
   const batches = async (): Promise<BatchSealed[]> => {
     const found: Event[] = []
@@ -157,6 +158,34 @@ test('without the setting again it reads the log from its start and takes every 
   assert.equal(items.length, 2 * PER_ROUND * BATCH)
   assert.equal(new Set(items.map(({ turn }) => turn)).size, items.length)
   await stop(second)
+})
+
+test('of an episode that is aborted after its outcome nothing is trained on, also not what had been skipped before', async (t) => {
+  const { log, followed, startTrainer, quiet, talk, batches, stop } = await open(t)
+  await talk()
+  await quiet(null)
+  const trainer = await startTrainer(true)
+  assert.deepEqual(followed, [ALL, WITHOUT_TURNS])
+  await quiet(trainer)
+  // The group waits for the last of its episodes.
+  const [first, ...others] = await talk('task', CONVERSATIONS - 1)
+  await quiet(trainer)
+  const aborted = others.map((turns): Event => {
+    const { session } = turns[0]!
+    return { type: 'SessionClosed', session, open: [], why: 'client', at: Date.now(), discarded: true }
+  })
+  await log.append(aborted.map((event) => encodeEvent(event)))
+  await quiet(trainer)
+  const more = await talk('task', CONVERSATIONS - 1)
+  await quiet(trainer)
+  assert.deepEqual(
+    (await batches())
+      .slice(PER_ROUND)
+      .flatMap(({ items }) => items.map(({ turn }) => turn))
+      .sort(),
+    [first!, ...more].flatMap((turns) => turns.map(({ turn }) => turn)).sort(),
+  )
+  await stop(trainer)
 })
 
 test('a score that does not say what its turn is makes the next start read the turns, from which it is trained on', async (t) => {

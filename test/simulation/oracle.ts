@@ -10,7 +10,7 @@ import { Facts, FOLLOWED } from './history/facts.ts'
 import { History, type Past } from './history/past.ts'
 import { rightBegin, rightRest } from './history/right-begins.ts'
 import { isEndedEpisode, rightEnd } from './history/right-ends.ts'
-import { rightClosing, rightScore } from './history/right-scores.ts'
+import { isCovered, rightClosing, rightScore, saysAborted } from './history/right-scores.ts'
 import { rightBatch, rightOutcome, usableOf, waitingFor } from './history/right-training.ts'
 import { rightAnswer, rightCommand, rightVerdict } from './history/right-versions.ts'
 import { rewardOf } from './history/scores.ts'
@@ -221,12 +221,16 @@ const settled = (world: World, history: Past, ofTrainer: Past, says: Says): void
     for (const turn of session.turns) {
       const score = scores.get(turn.event.turn)
       const rating = ratingOf(turn)
-      if (turn.discardedBy !== null)
+      if (turn.discardedBy !== null) {
         says(
           score === undefined ? rating === null && causeOf(session, turn) === null : rewardOf(score) === null,
           `${turn.event.turn} of an aborted episode has ${score ? 'a reward' : 'no score'}`,
         )
-      else if (rating)
+        says(
+          !score || !isCovered(session, turn) || saysAborted(score),
+          `scores do not say that ${turn.event.turn}, which an outcome covers, is of an aborted episode`,
+        )
+      } else if (rating)
         says(
           score?.fact.event.rank?.id === rating.event.id,
           `${turn.event.turn} was rated by ${rating.event.id}, in force is ${score?.fact.event.rank?.id ?? 'a judge'}`,

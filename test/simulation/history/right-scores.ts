@@ -5,8 +5,8 @@ import type { Decided } from './decision.ts'
 import { isWanted } from './demand.ts'
 import type { Past } from './past.ts'
 import { stepsBehind } from './chains.ts'
-import { rewardOf } from './scores.ts'
-import { causeOf, isOpen, ratingOf, seenOf } from './session.ts'
+import { rewardOf, type Score } from './scores.ts'
+import { causeOf, isOpen, ratingOf, seenOf, type Session, type Turn } from './session.ts'
 
 export type ScoringRules = {
   idleMs: number
@@ -108,7 +108,10 @@ export const rightScore = (
   } else if (aborted) {
     says(event.cause === turn.discardedBy, `scores ${event.turn} for ${event.cause}, aborted by ${turn.discardedBy}`)
     says(event.type === 'TurnSkipped' && event.reason === 'discarded', `judges ${event.turn} of an aborted episode`)
-    says(!before || news !== null || rewardOf(before) !== null, `skips ${event.turn} of an aborted episode again`)
+    says(
+      !before || news !== null || rewardOf(before) !== null || (isCovered(session, turn) && !saysAborted(before)),
+      `skips ${event.turn} of an aborted episode again`,
+    )
     says(
       before || rating ? event.rank?.at === 8.64e15 && event.rank.id === turn.discardedBy : event.rank === null,
       `ranks the abort of ${event.turn} as ${JSON.stringify(event.rank)}`,
@@ -160,6 +163,13 @@ export const rightScore = (
     `gives ${event.turn} ${event.reward}, the judge said ${opinion.reward}`,
   )
 }
+
+/** Whether an outcome covers a turn of which judges are asked: a batch may take it without a reward of its own. */
+export const isCovered = (session: Session, turn: Turn): boolean =>
+  turn.outcome !== null && causeOf(session, turn) !== null
+
+export const saysAborted = ({ fact: { event } }: Score): boolean =>
+  event.type === 'TurnSkipped' && event.reason === 'discarded'
 
 /** All that was on the log when the partition was received has been read. */
 export const isCaughtUp = (received: Ends | undefined, seen: Ends): boolean =>

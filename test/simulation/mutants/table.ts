@@ -182,7 +182,11 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     abortedKeepsScore: [
       'a turn that was scored before its episode was aborted keeps its score',
-      ['score ? score.reward !== null', 'score ? false'],
+      ['score ? isUntold(turn, score)', 'score ? false'],
+    ],
+    abortedKeepsSkip: [
+      'scores do not say that an episode was aborted whose turn was skipped before, and which an outcome covers',
+      ["reason !== 'discarded' && turn.outcomeBy !== null", "reason === '' && turn.outcomeBy !== null"],
     ],
     unseenAlone: [
       'a background candidate waits for a next state of its own',
@@ -250,6 +254,10 @@ export const MUTANTS: readonly Mutant[] = [
     raceLost: [
       'feedback is dropped after a lost race',
       ['touch(state, event.turn)\n  return outcome', 'return outcome'],
+    ],
+    endedAfterAbort: [
+      'an outcome that comes after an abort covers turns of which scores do not say that they were aborted',
+      ['(ends && discardedBy !== null)', '(ends && discardedBy === null)'],
     ],
     neverWatched: [
       'idle sessions are not closed',

@@ -1,9 +1,9 @@
 /** Runs migrations of a stored state. */
-import { addTurn, type SessionState } from '@instar/events'
+import { addTurn, sessionOfTurn, type ScoreState, type SessionState } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import type { FoldFile } from './file.ts'
 import { rowKey, type SessionRow } from './session-table.ts'
-import { unpackFields, unpackTurn, type PackedTurn } from './sessions.ts'
+import { unpackFields, unpackScore, unpackTurn, type PackedScore, type PackedTurn } from './sessions.ts'
 import { fromBytes } from './value.ts'
 import type { Migration } from './version.ts'
 
@@ -40,6 +40,18 @@ export const sessionsOf = function* (
       }
       yield session
     }
+}
+
+/** The score of a turn in the tables of `storedScores`; undefined: it has none. */
+export const scoreIn = (file: FoldFile, policy: string, turn: string): ScoreState | undefined => {
+  const table = `scores ${policy}`
+  const row = file.get(table, sessionOfTurn(turn))
+  if (!row) return undefined
+  const end = turn.slice(turn.lastIndexOf('.'))
+  const own = (fromBytes(row) as [string, PackedScore | null][]).find(([one]) => one === end)?.[1]
+  const further = own ? undefined : file.get(`further ${table}`, turn)
+  const packed = own ?? (further && (fromBytes(further) as PackedScore))
+  return packed && unpackScore(packed, turn, policy)
 }
 
 /** All at once with the new version, so that a process that is killed leaves the old state or the new one. */

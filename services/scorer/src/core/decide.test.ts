@@ -1,7 +1,7 @@
 /** Decisions of the scorer's core on constructed histories. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeRecord, encodeEvent, readWritten, RELEASED, type Event } from '@instar/events'
+import { decodeRecord, encodeEvent, readWritten, RELEASED, type Event, type SessionClosed } from '@instar/events'
 import {
   closeIdle,
   decide,
@@ -382,6 +382,45 @@ test('turns of a discarded session are skipped with that reason', () => {
     ]),
   )
 })
+
+for (const abortsFirst of [false, true])
+  test(`a turn that was skipped before its episode was aborted is skipped once more, as discarded, where an outcome covers it${abortsFirst ? ', also one that comes after the abort' : ''}`, () => {
+    const scene = new Scene()
+    const closing = (more: Partial<SessionClosed>): SessionClosed => ({
+      type: 'SessionClosed',
+      session: 's',
+      open: [],
+      why: 'client',
+      at: 30,
+      ...more,
+    })
+    const open = [second.turn]
+    const skipsOf = (): unknown[] =>
+      scene.decide().flatMap((output) => {
+        if (output.do !== 'append' || output.event.type !== 'TurnSkipped') return []
+        scene.read(output.event)
+        const { turn, reason, rank, of } = output.event
+        return [[turn, reason, rank?.at ?? null, of?.unusable ?? null]]
+      })
+    scene.read(first, second)
+    scene.score(NOTHING)
+    if (abortsFirst) {
+      scene.read(closing({ open, discarded: true }))
+      assert.deepEqual(skipsOf(), [[second.turn, 'discarded', null, 'discarded']])
+      scene.read(closing({ outcome: 1 }))
+      assert.deepEqual(skipsOf(), [[first.turn, 'discarded', 8.64e15, 'discarded']])
+    } else {
+      scene.read(closing({ open, outcome: 1 }))
+      assert.deepEqual(skipsOf(), [[second.turn, 'no_next_state', null, null]])
+      scene.read(closing({ discarded: true }))
+      assert.deepEqual(skipsOf(), [
+        [first.turn, 'discarded', 8.64e15, 'discarded'],
+        [second.turn, 'discarded', 8.64e15, 'discarded'],
+      ])
+    }
+    assert.deepEqual(skipsOf(), [])
+    assert.deepEqual([...scene.state.needed], [])
+  })
 
 test('a hint with a negation is kept only on a line whose base obeys negations', () => {
   const forbids: Judged = { ...BAD, hint: 'Answer without a list.' }

@@ -41,7 +41,7 @@ export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
   const isNews = feedback !== null && (!score || outranks(rankOf(feedback), score.rank))
   if (turn.discardedBy !== null) {
     const skip = { next, shown, feedback: null, cause: turn.discardedBy, discarded: true }
-    return isNews || (score ? score.reward !== null : isJudged(turn)) ? skip : null
+    return isNews || (score ? isUntold(turn, score) : isJudged(turn)) ? skip : null
   }
   if (isNews) {
     const { comment } = feedback
@@ -58,6 +58,13 @@ export const needOf = (state: ScoredTurns, turn: TurnState): Need | null => {
   if (closedBy !== null) return { next: null, shown, feedback: null, cause: closedBy, discarded: false }
   return null
 }
+
+/**
+ * Whether the score of a turn of an aborted episode leaves open that it is trained on: by its reward, or, where it was skipped
+ * before the abort, by the outcome of the episode.
+ */
+const isUntold = (turn: TurnState, { reward, reason }: ScoreState): boolean =>
+  reward !== null || (reason !== 'discarded' && turn.outcomeBy !== null && isJudged(turn))
 
 /** Whether judges are asked about it. */
 export const isJudged = ({ kind, status, trainable }: Pick<TurnState, 'kind' | 'status' | 'trainable'>): boolean =>

@@ -187,9 +187,11 @@ const evolveTurns = (state: ScorerState, logged: Logged<TurnsEvent>): FoldOutcom
       break
     case 'SessionClosed': {
       const session = state.turns.sessions.get(event.session)
-      if (session?.outcome?.record === logged.id) state.waiting.foldOutcome(session.turns)
+      const ends = session?.outcome?.record === logged.id
+      if (ends) state.waiting.foldOutcome(session.turns)
       for (const turn of event.open) touch(state, turn)
-      if (event.discarded === true) for (const { turn } of session?.turns ?? []) touch(state, turn)
+      for (const { turn, discardedBy } of session?.turns ?? [])
+        if (event.discarded === true || (ends && discardedBy !== null)) touch(state, turn)
       break
     }
   }

@@ -55,8 +55,8 @@ const END: Event = {
   at: 60,
 }
 
-/** Queues that the build of an earlier version did not have. */
-type Queued = 'beginning' | 'ending'
+/** Queues that the build of an earlier version did not have; of `needed` it had no turns that were skipped. */
+type Queued = 'beginning' | 'ending' | 'needed'
 
 /** `without`: as a build without these queues leaves the state. */
 const fold = async (log: EventLog, folder: string, version: StateVersion, without: readonly Queued[] = []) => {
@@ -77,10 +77,13 @@ const fold = async (log: EventLog, folder: string, version: StateVersion, withou
   await follower.caughtUp()
   await follower.stop()
   const [beginning, ending] = [state.beginning, state.ending].map(({ sessions }) => [...sessions].sort())
+  const needed = [...state.needed].sort()
+  const isSkipped = (turn: string): boolean => state.scores.get('policy')?.turns.get(turn)?.reward === null
   for (const name of without)
-    for (const session of name === 'ending' ? ending! : beginning!) state[name].sessions.delete(session)
+    if (name === 'needed') for (const turn of needed.filter(isSkipped)) state.needed.delete(turn)
+    else for (const session of name === 'ending' ? ending! : beginning!) state[name].sessions.delete(session)
   await snapshot.close()
-  return { read, beginning, ending }
+  return { read, beginning, ending, needed }
 }
 
 const migrated = async (t: TestContext, events: readonly Event[], number: number, without: readonly Queued[]) => {
@@ -94,16 +97,60 @@ const migrated = async (t: TestContext, events: readonly Event[], number: number
 
 test('episodes that had ended in a state of version 1 are to be ended on scores, and those that ran begun, as after reading the log again', async (t) => {
   const queues = { beginning: ['ahead', 'open'], ending: ['long', 'outcome'] }
-  assert.deepEqual(await migrated(t, EVENTS, 1, ['beginning', 'ending']), {
-    anew: { read: EVENTS.length, ...queues },
-    migrated: { read: 0, ...queues },
-  })
+  const { anew, migrated: taken } = await migrated(t, EVENTS, 1, ['beginning', 'ending'])
+  const { needed } = anew
+  assert.deepEqual(
+    [anew, taken],
+    [
+      { read: EVENTS.length, ...queues, needed },
+      { read: 0, ...queues, needed },
+    ],
+  )
 })
 
 test('episodes that ran in a state of version 2 are to be begun on scores, but for those whose end was read', async (t) => {
   const queues = { beginning: ['open'], ending: ['long', 'outcome'] }
-  assert.deepEqual(await migrated(t, [...EVENTS, END], 2, ['beginning']), {
-    anew: { read: EVENTS.length + 1, ...queues },
-    migrated: { read: 0, ...queues },
-  })
+  const { anew, migrated: taken } = await migrated(t, [...EVENTS, END], 2, ['beginning'])
+  const { needed } = anew
+  assert.deepEqual(
+    [anew, taken],
+    [
+      { read: EVENTS.length + 1, ...queues, needed },
+      { read: 0, ...queues, needed },
+    ],
+  )
+})
+
+test('turns that had been skipped in a state of version 3 before an outcome covered them and they were discarded are to be skipped as discarded', async (t) => {
+  /** Of three turns of a session the first and the last, in a row of its own, are skipped, the second is scored. */
+  const scores = (session: string): Event[] =>
+    [0, 1, 2].map((n) => {
+      const { turn: id } = turn(session, n, 'sort')
+      const facts = {
+        turn: id,
+        session,
+        policy: 'policy',
+        version: 0,
+        subject: 'u',
+        verdicts: [],
+        cause: 'c',
+        rank: null,
+        at: 55,
+      }
+      return n === 1
+        ? { type: 'TurnScored', reward: 1, judge: 'j', hint: null, hintJudge: null, ...facts }
+        : { type: 'TurnSkipped', reason: 'abstained', ...facts }
+    })
+  const session = (name: string, outcome: number | null): Event[] => [
+    ...[0, 1, 2].map((n) => turn(name, n, 'sort')),
+    closed(name, outcome),
+    ...scores(name),
+  ]
+  const aborted = (name: string): Event => ({ ...closed(name, null), open: [], discarded: true, at: 60 }) as Event
+  const events = [...session('ended', 1), aborted('ended'), ...session('aborted', null), aborted('aborted')]
+  const told = [...events, ...session('kept', -1)]
+  const { anew, migrated: taken } = await migrated(t, told, 3, ['needed'])
+  // A scored turn of an aborted episode was needed before.
+  const needed = [0, 1, 2].map((n) => turn('ended', n, 'sort').turn).concat(turn('aborted', 1, 'sort').turn)
+  assert.deepEqual([anew.needed, taken.needed, taken.read], [needed.toSorted(), needed.toSorted(), 0])
 })
