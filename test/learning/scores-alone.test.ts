@@ -242,3 +242,24 @@ test('verify computes the updates of a trainer that read scores alone again', as
   const report = await verify({ log, learner: new ScriptedLearner(), model: SCRIPTED_MODEL }, 'policy', null)
   assert.deepEqual([report.batches.length, report.ok], [1, true])
 })
+
+test('turns behind records of a clock that was ahead are trained on, and verify computes the same', async (t) => {
+  const { log, followed, startTrainer, quiet, talk, batches, stop } = await open(t)
+  const ahead = Date.now() + 24 * 3_600_000
+  const early = Array.from({ length: 64 }, (_, n) =>
+    captured({ session: `ahead${n}`, messages: [{ role: 'user', content: 'x' }], answer: 'y', at: ahead }),
+  )
+  await log.append(early.map((event) => encodeEvent(event)))
+  await talk('task')
+  await quiet(null)
+  const trainer = await startTrainer(true)
+  assert.deepEqual(followed, [ALL, WITHOUT_TURNS])
+  await quiet(trainer)
+  assert.deepEqual(
+    (await batches()).map(({ items }) => items.length),
+    [TURNS * CONVERSATIONS],
+  )
+  await stop(trainer)
+  const report = await verify({ log, learner: new ScriptedLearner(), model: SCRIPTED_MODEL }, 'policy', null)
+  assert.deepEqual([report.batches.map(({ difference }) => difference), report.ok], [[null], true])
+})

@@ -4,8 +4,9 @@ import { test } from 'node:test'
 import { encodeEvent, type InstarError } from '@instar/events'
 import { allow } from '../../../test/kit/event-log/cutting.ts'
 import { captured, turnNamed } from '../../../test/kit/scored-history.ts'
+import { logWith } from './log-with.ts'
 import { openMemoryLog, type MemoryLog } from './memory/log.ts'
-import { MOST_FOUND, TurnFinder, type ScoredPlace } from './turn-finder.ts'
+import { LAST_PART, MOST_FOUND, TurnFinder, type ScoredPlace } from './turn-finder.ts'
 import { createTurnReader, ifReadable } from './turn-reader.ts'
 
 const HOUR = 3_600_000
@@ -24,6 +25,8 @@ class Traffic {
         return this.log.read(topic, options)
       },
       starts: (topics) => this.log.starts!(topics),
+      ends: (topics) => this.log.ends(topics),
+      partitions: (topic) => this.log.partitions(topic),
     },
     (turn) => this.places.get(turn),
   )
@@ -125,7 +128,41 @@ test('a turn that the log does not have costs few searches, and a reader says so
   await traffic.others(AT, AT + HOUR)
   traffic.places.set(turnNamed('s', 'none'), placeAt(AT + HOUR, AT, null))
   await rejects(traffic.reader.record(turnNamed('s', 'none')), ({ code }: InstarError) => code === 'unknown_turn')
-  equal(traffic.searches.length, 3)
+  equal(traffic.searches.length, 4)
+})
+
+test('one record of a clock that was a year ahead hides none of the turns after it', async () => {
+  const traffic = new Traffic()
+  const year = 365 * 24 * HOUR
+  const [first] = await traffic.turn(0, AT)
+  await traffic.others(AT + year, AT + year + 60_000)
+  const [second] = await traffic.turn(1, AT + HOUR)
+  await traffic.others(AT + HOUR + 1, AT + 2 * HOUR)
+  const [third, position] = await traffic.turn(2, AT + 2 * HOUR)
+  await traffic.others(AT + 2 * HOUR + 1, AT + 3 * HOUR)
+  traffic.places.set(third, placeAt(AT + 2 * HOUR + 60_000, AT + 2 * HOUR, [AT, AT + HOUR]))
+  deepEqual(await traffic.finder.positionOf(third), position)
+  deepEqual(await traffic.reader.promptIds(third), [0, 100, 1, 101, 2])
+  for (const turn of [first, second]) equal((await traffic.finder.positionOf(turn)) === undefined, false)
+})
+
+test('where times do not tell, the last part of the partition is searched first, and what is before the time of the turn is not', async () => {
+  const traffic = new Traffic()
+  const year = 365 * 24 * HOUR
+  await traffic.others(AT - 2 * HOUR, AT)
+  await traffic.others(AT + year, AT + year + 60_000)
+  const [turn, position] = await traffic.turn(0, AT)
+  await traffic.others(AT + 1, AT + LAST_PART * 60_000)
+  traffic.places.set(turn, placeAt(AT + 1000, AT, []))
+  deepEqual(await traffic.finder.positionOf(turn), position)
+  const end = (await traffic.log.ends(['turns'])).turns![0]!
+  deepEqual(
+    traffic.searches.slice(-2).map(({ from, to }) => [from, to]),
+    [
+      [{ turns: { 0: end - LAST_PART } }, { turns: { 0: end } }],
+      [{ turns: { 0: 120 } }, { turns: { 0: end - LAST_PART } }],
+    ],
+  )
 })
 
 test('of a turn that is there twice the first record counts, and another session names none of it', async () => {
@@ -167,4 +204,27 @@ test('of a log that was cut, a turn that it holds is found, and one that is gone
   deepEqual([await traffic.finder.positionOf(second), await traffic.finder.positionOf(first)], [undefined, undefined])
   await rejects(traffic.reader.promptIds(third), { code: 'unknown_turn' })
   equal(await ifReadable(() => traffic.reader.promptIds(third)), null)
+})
+
+test('a turn is found also where the searches of others push its position out of memory', async () => {
+  const traffic = new Traffic()
+  await traffic.turn(0, AT)
+  const [second, position] = await traffic.turn(1, AT + HOUR)
+  traffic.places.set(second, placeAt(AT + HOUR + 60_000, AT + HOUR, [AT]))
+  const others = Array.from({ length: MOST_FOUND + 10 }, (_, n) =>
+    captured({ session: 'o', messages: [{ role: 'user', content: `${n}` }], answer: 'y', at: AT, name: `${n}` }),
+  )
+  await traffic.log.append(others.map((event) => encodeEvent(event)))
+  const finder: TurnFinder = new TurnFinder(
+    logWith(traffic.log, {
+      async *read(topic, options) {
+        const { key, from } = options ?? {}
+        // While the earlier turn is searched for.
+        if (key === 's' && from && 'time' in from && from.time === AT) await finder.positionOf(turnNamed('o', 'none'))
+        yield* traffic.log.read(topic, options)
+      },
+    }),
+    (turn) => traffic.places.get(turn),
+  )
+  deepEqual(await finder.positionOf(second), position)
 })
