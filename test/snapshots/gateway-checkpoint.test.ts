@@ -4,7 +4,7 @@ import { openEmbeddedLog, openMemoryLog, openSnapshots, writeCheckpoint, type Ev
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -109,6 +109,36 @@ test('it finds the sessions of requests as a gateway does that has read the whol
       readdirSync(place).filter((name) => /checkpoint|filling/.test(name)),
       [],
     )
+  }
+})
+
+test('the log says once why a damaged snapshot is not used, and where the gateway begins instead', async () => {
+  const begins = async (log: EventLog, place: string, checkpoints: string): Promise<string[]> => {
+    const lines: string[] = []
+    const snapshot = opened(place, { checkpoints, lines })
+    await liveGateway(log, null, LIMITS, {}, async () => undefined, snapshot)
+    return lines
+  }
+  const name = 'gateway.policy.turns'
+  const file = (place: string): string => join(place, `${name}.db`)
+  const damages: [harm: (place: string) => void, why: string][] = [
+    [(place) => truncateSync(file(place), 8192), 'database disk image is malformed'],
+    [(place) => rmSync(`${file(place)}.names`, { recursive: true }), 'the table of names beside it is another one'],
+  ]
+  for (const [harm, why] of damages) {
+    const [log, place, files] = [openMemoryLog(), folder(), folder()]
+    await log.append(randomHistory(seeded(23), 600).events.map((event) => encodeEvent(event)))
+    assert.deepEqual(await begins(log, place, files), [])
+    harm(place)
+    assert.deepEqual(await begins(log, place, files), [
+      `${name}: the snapshot is not used (${why}); the log is read from its start`,
+    ])
+    await write(log, files)
+    harm(place)
+    assert.deepEqual(await begins(log, place, files), [
+      `${name}: the snapshot is not used (${why})`,
+      `${name}: starts from the checkpoint of 1970-01-01T00:00:00.001Z`,
+    ])
   }
 })
 

@@ -20,8 +20,11 @@ const MAX_FILES = 32
 /** A file whose service is not known, an empty one, and one that is replaced, are taken after those with a state. */
 const AFTER = { unnamed: 1e5, empty: 1e6, damaged: 1e7 } as const
 
-/** `others`: paths of the files that builds with another state wrote. */
-export type OpenedFile = { file: FoldFile | null; others: readonly string[] }
+/**
+ * `others`: paths of the files that builds with another state wrote. `problem`: why the file could not be read, in whose place
+ * `file` is empty; '' if it could.
+ */
+export type OpenedFile = { file: FoldFile | null; others: readonly string[]; problem: string }
 
 /**
  * Opens the file that this version, or else one that can be migrated to it, used last, of those that no process has locked; a new
@@ -32,8 +35,8 @@ export const openFirst = async (
   name: string,
   version: StateVersion,
 ): Promise<OpenedFile> => {
-  const { folder, logLine } = settings
-  if (settings.file) return { file: settings.file(name), others: [] }
+  const { folder } = settings
+  if (settings.file) return { file: settings.file(name), others: [], problem: '' }
   const others: string[] = []
   const ours: { path: string; steps: number }[] = []
   for (const path of filesOf(folder, name)) {
@@ -47,10 +50,10 @@ export const openFirst = async (
     .map((one) => ({ ...one, used: lastUsed(one.path) }))
     .sort((a, b) => a.steps - b.steps || b.used - a.used)
   for (const { path } of order) {
-    const file = await opened(path, name, logLine)
-    if (file) return { file, others }
+    const found = await opened(path, name)
+    if (found) return { ...found, others }
   }
-  return { file: await newFile(settings, name, version, others), others }
+  return { file: await newFile(settings, name, version, others), others, problem: '' }
 }
 
 /** Makes the first file of this name that does not exist; beside those of other builds its name has the version. `initial`: gets its name. */
@@ -71,8 +74,8 @@ export const newFile = async (
       const path = join(folder, i === 1 ? `${base}.db` : `${base}.${i}.db`)
       if (existsSync(path)) continue
       if (initial !== undefined) linkNew(initial, path)
-      const made = await opened(path, name, logLine)
-      if (made) return made
+      const made = await opened(path, name)
+      if (made) return made.file
     }
     logLine(`${name}: no snapshots are kept: ${MAX_FILES} processes use ${folder}`)
   } catch (error) {
@@ -82,14 +85,13 @@ export const newFile = async (
 }
 
 /** Null if another process has it. One that cannot be read is replaced. */
-const opened = async (path: string, name: string, logLine: (line: string) => void): Promise<FoldFile | null> => {
+const opened = async (path: string, name: string): Promise<Pick<OpenedFile, 'file' | 'problem'> | null> => {
   try {
-    return withName(await verified(path), name)
+    return { file: withName(await verified(path), name), problem: '' }
   } catch (error) {
     if (isLocked(error)) return null
-    logLine(`${name}: the snapshot is not used (${(error as Error).message}); the log is read from its start`)
     removeSnapshot(path)
-    return withName(new SnapshotFile(path), name)
+    return { file: withName(new SnapshotFile(path), name), problem: (error as Error).message }
   }
 }
 

@@ -3,7 +3,15 @@
  * the id of the last record. State and position are written in one transaction, so that they always match. A file of
  * another version of the folds that no migrations lead to the present one is left beside it, one of another log is deleted.
  */
-import { InstarError, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
+import {
+  InstarError,
+  type Keys,
+  type Logged,
+  type Queue,
+  type Queues,
+  type StateCheckpointed,
+  type Table,
+} from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { rmSync } from 'node:fs'
 import { timeOf, unpackedCheckpoints, unreadableIn } from '../checkpoints/start.ts'
@@ -141,10 +149,10 @@ export class Snapshot {
     const problem = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
     if (problem !== null) {
       this.left.read(null)
-      if (await this.#files.left(file, problem)) this.#positions.clear()
-      else await this.startOver(problem || this.#files.whyEmpty())
-      const from = await this.#fromCheckpoint(log, topics)
-      this.#isFolding = this.#files.whyEmpty() !== '' && Object.keys(from).length === 0
+      if (await this.#files.left(file)) this.#positions.clear()
+      else await this.#emptied()
+      const from = await this.#instead(problem || this.#files.whyEmpty(), log, topics)
+      this.#isFolding = this.#files.hasOthers && Object.keys(from).length === 0
     }
     await this.#files.keepOthers()
     return this.positions()
@@ -166,11 +174,19 @@ export class Snapshot {
     return this.#files.otherBuilds()
   }
 
-  /** Takes the newest checkpoint whose file is whole and whose records are those of the log. */
-  async #fromCheckpoint(log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
+  /** Goes on from a checkpoint, or from the start of the log, and says which. `problem`: of the file; '' without one. */
+  async #instead(problem: string, log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
+    const checkpoint = await this.#fromCheckpoint(log, topics)
+    if (problem !== '') this.#files.notUsed(problem, checkpoint === null)
+    if (checkpoint) this.#settings.logLine(`${this.#name}: starts from the checkpoint of ${timeOf(checkpoint)}`)
+    return this.positions()
+  }
+
+  /** Takes the newest checkpoint whose file is whole and whose records are those of the log; null: there is none. */
+  async #fromCheckpoint(log: EventLog, topics: readonly Topic[]): Promise<StateCheckpointed | null> {
     const { checkpoints: folder, accepts, logLine, signal } = this.#settings
     const path = this.path
-    if (folder === undefined || path === null) return {}
+    if (folder === undefined || path === null) return null
     const [name, version, unpacked] = [this.#name, this.#version, `${path}.checkpoint`]
     for await (const event of unpackedCheckpoints(log, { folder, name, version, accepts, logLine, signal }, unpacked)) {
       await this.#reopened(unpacked)
@@ -179,13 +195,11 @@ export class Snapshot {
       if (!file) break
       const other = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
       const problem = other ?? (await unreadableIn(file, signal))
-      if (problem === null) {
-        logLine(`${name}: starts from the checkpoint of ${timeOf(event)}`)
-        return this.positions()
-      }
-      await this.startOver(problem)
+      if (problem === null) return event
+      logLine(`${name}: the checkpoint of ${timeOf(event)} is not used: ${problem}`)
+      await this.#emptied()
     }
-    return {}
+    return null
   }
 
   /**
@@ -193,16 +207,20 @@ export class Snapshot {
    * the log.
    */
   async startAgain(problem: string, log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
-    await this.startOver(problem)
-    return this.#fromCheckpoint(log, topics)
+    await this.#emptied()
+    return this.#instead(problem, log, topics)
   }
 
-  /** Deletes an opened file that turned out to be unreadable, or, with '', empty. The log must be read from its start. */
+  /** Deletes an opened file that turned out to be unreadable. The log must be read from its start. */
   async startOver(problem: string): Promise<void> {
+    const isKept = this.#fileRef.file !== null
+    await this.#emptied()
+    if (isKept) this.#files.notUsed(problem, true)
+  }
+
+  async #emptied(): Promise<void> {
     for (const part of this.#parts) part.forget?.()
-    if (this.#fileRef.file === null) return
-    if (problem !== '') this.#files.notUsed(problem)
-    await this.#reopened()
+    if (this.#fileRef.file !== null) await this.#reopened()
   }
 
   /** Replaces the file by an empty one, or by `initial`. */

@@ -22,6 +22,8 @@ export class StateFiles {
   /** Paths of files that builds with another state wrote, at the opening. */
   #others: string[] = []
   #kept: OtherBuilds | null = null
+  /** Why the file that was found could not be read, and was replaced by an empty one. */
+  #unreadable = ''
 
   constructor(settings: SnapshotSettings, name: string, version: StateVersion, fileRef: FileRef) {
     this.#settings = settings
@@ -31,9 +33,10 @@ export class StateFiles {
   }
 
   async open(): Promise<FoldFile | null> {
-    const { file, others } = await openFirst(this.#settings, this.#name, this.#version)
+    const { file, others, problem } = await openFirst(this.#settings, this.#name, this.#version)
     this.#fileRef.file = file
     this.#others = [...others]
+    this.#unreadable = problem
     return file
   }
 
@@ -49,23 +52,28 @@ export class StateFiles {
    * Whether the file has the state of another version, which could not be migrated: then a new file replaces it, and it stays
    * beside this one.
    */
-  async left(file: FoldFile, problem: string): Promise<boolean> {
+  async left(file: FoldFile): Promise<boolean> {
     const written = versionIn(file)
     if (written === null || written === versionText(this.#version)) return false
     this.#others.push(file.path)
     await file.close()
-    this.notUsed(problem)
     this.#fileRef.file = await newFile(this.#settings, this.#name, this.#version, this.#others)
     return true
   }
 
-  /** Why an empty file is used: '', or that those with a state are of other builds. */
-  whyEmpty(): string {
-    return this.#others.length > 0 ? ANOTHER : ''
+  get hasOthers(): boolean {
+    return this.#others.length > 0
   }
 
-  notUsed(problem: string): void {
-    this.#settings.logLine(`${this.#name}: the snapshot is not used (${problem}); the log is read from its start`)
+  /** Why an empty file is used: '', that it could not be read, or that those with a state are of other builds. */
+  whyEmpty(): string {
+    return this.#unreadable || (this.hasOthers ? ANOTHER : '')
+  }
+
+  /** `fromStart`: no checkpoint is used in its place. */
+  notUsed(problem: string, fromStart: boolean): void {
+    const line = `${this.#name}: the snapshot is not used (${problem})`
+    this.#settings.logLine(fromStart ? `${line}; the log is read from its start` : line)
   }
 
   /** Keeps the time since when other builds' files are not used, in the one that is used, and removes those whose time is over. */

@@ -48,7 +48,7 @@ export const openLevelRows = async (
       db = await opened(folder)
     } catch (error) {
       if (isLocked(error)) throw error
-      logLine(`the table of names in ${folder} is not used (${causeOf(error)}); the log is read from its start`)
+      logLine(`the table of names in ${folder} is not used (${causeOf(error)}) and is made anew`)
       rmSync(folder, { recursive: true, force: true })
       db = await opened(folder)
     }
