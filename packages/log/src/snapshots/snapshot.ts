@@ -3,15 +3,7 @@
  * the id of the last record. State and position are written in one transaction, so that they always match. A file of
  * another version of the folds that no migrations lead to the present one is left beside it, one of another log is deleted.
  */
-import {
-  InstarError,
-  type Keys,
-  type Logged,
-  type Queue,
-  type Queues,
-  type StateCheckpointed,
-  type Table,
-} from '@instar/events'
+import { InstarError, type Keys, type Logged, type Queue, type Queues, type Table } from '@instar/events'
 import type { Topic } from '@instar/events/flow'
 import { rmSync } from 'node:fs'
 import { timeOf, unpackedCheckpoints, unreadableIn } from '../checkpoints/start.ts'
@@ -150,9 +142,9 @@ export class Snapshot {
     if (problem !== null) {
       this.left.read(null)
       if (await this.#files.left(file)) this.#positions.clear()
-      else await this.#emptied()
-      const from = await this.#instead(problem || this.#files.whyEmpty(), log, topics)
-      this.#isFolding = this.#files.hasOthers && Object.keys(from).length === 0
+      else await this.#reopened()
+      this.#files.says(problem || this.#files.whyEmpty(), await this.#fromCheckpoint(log, topics))
+      this.#isFolding = this.#files.hasOthers && this.#positions.size === 0
     }
     await this.#files.keepOthers()
     return this.positions()
@@ -174,16 +166,8 @@ export class Snapshot {
     return this.#files.otherBuilds()
   }
 
-  /** Goes on from a checkpoint, or from the start of the log, and says which. `problem`: of the file; '' without one. */
-  async #instead(problem: string, log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
-    const checkpoint = await this.#fromCheckpoint(log, topics)
-    if (problem !== '') this.#files.notUsed(problem, checkpoint === null)
-    if (checkpoint) this.#settings.logLine(`${this.#name}: starts from the checkpoint of ${timeOf(checkpoint)}`)
-    return this.positions()
-  }
-
-  /** Takes the newest checkpoint whose file is whole and whose records are those of the log; null: there is none. */
-  async #fromCheckpoint(log: EventLog, topics: readonly Topic[]): Promise<StateCheckpointed | null> {
+  /** Takes the newest checkpoint whose file is whole and whose records are those of the log. Its time; null: there is none. */
+  async #fromCheckpoint(log: EventLog, topics: readonly Topic[]): Promise<string | null> {
     const { checkpoints: folder, accepts, logLine, signal } = this.#settings
     const path = this.path
     if (folder === undefined || path === null) return null
@@ -191,13 +175,13 @@ export class Snapshot {
     for await (const event of unpackedCheckpoints(log, { folder, name, version, accepts, logLine, signal }, unpacked)) {
       await this.#reopened(unpacked)
       rmSync(unpacked, { force: true })
-      const file = this.#fileRef.file
+      const { file } = this.#fileRef
       if (!file) break
       const other = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
       const problem = other ?? (await unreadableIn(file, signal))
-      if (problem === null) return event
+      if (problem === null) return timeOf(event)
       logLine(`${name}: the checkpoint of ${timeOf(event)} is not used: ${problem}`)
-      await this.#emptied()
+      await this.#reopened()
     }
     return null
   }
@@ -207,24 +191,21 @@ export class Snapshot {
    * the log.
    */
   async startAgain(problem: string, log: EventLog, topics: readonly Topic[]): Promise<Offsets> {
-    await this.#emptied()
-    return this.#instead(problem, log, topics)
+    await this.#reopened()
+    this.#files.says(problem, await this.#fromCheckpoint(log, topics))
+    return this.positions()
   }
 
   /** Deletes an opened file that turned out to be unreadable. The log must be read from its start. */
   async startOver(problem: string): Promise<void> {
-    const isKept = this.#fileRef.file !== null
-    await this.#emptied()
-    if (isKept) this.#files.notUsed(problem, true)
-  }
-
-  async #emptied(): Promise<void> {
-    for (const part of this.#parts) part.forget?.()
-    if (this.#fileRef.file !== null) await this.#reopened()
+    await this.#reopened()
+    this.#files.says(problem, null)
   }
 
   /** Replaces the file by an empty one, or by `initial`. */
   async #reopened(initial?: string): Promise<void> {
+    for (const part of this.#parts) part.forget?.()
+    if (this.path === null) return
     this.#positions.clear()
     await this.#files.replace(initial)
     this.left.read(this.#fileRef.file)

@@ -70,10 +70,13 @@ export class StateFiles {
     return this.#unreadable || (this.hasOthers ? ANOTHER : '')
   }
 
-  /** `fromStart`: no checkpoint is used in its place. */
-  notUsed(problem: string, fromStart: boolean): void {
+  /** Why the file is not used, '' without one, and the time of the checkpoint in its place; null: the log is read from its start. */
+  says(problem: string, checkpoint: string | null): void {
+    const { logLine } = this.#settings
     const line = `${this.#name}: the snapshot is not used (${problem})`
-    this.#settings.logLine(fromStart ? `${line}; the log is read from its start` : line)
+    if (problem !== '' && this.#fileRef.file)
+      logLine(checkpoint === null ? `${line}; the log is read from its start` : line)
+    if (checkpoint !== null) logLine(`${this.#name}: starts from the checkpoint of ${checkpoint}`)
   }
 
   /** Keeps the time since when other builds' files are not used, in the one that is used, and removes those whose time is over. */
