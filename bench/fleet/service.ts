@@ -21,11 +21,25 @@ import { InstantEngine, uniqueOpenings } from '../services/engine.ts'
 import type { Reply, Service } from '../services/process.ts'
 import { simulatedAt, type Clock } from './day.ts'
 
-/** `scratch`: a folder for the files of this process. */
-export type FleetServiceConfig = { brokers: string[]; prefix: string; model: string; scratch: string; clock: Clock }
+/** `scratch`: a folder for the files of this process. `scoresAlone`: of a trainer, true by default. */
+export type FleetServiceConfig = {
+  brokers: string[]
+  prefix: string
+  model: string
+  scratch: string
+  clock: Clock
+  scoresAlone?: boolean
+}
 
 const [, , service, configText] = process.argv as [string, string, Service, string]
-const { brokers, prefix, model: modelFolder, scratch, clock } = JSON.parse(configText) as FleetServiceConfig
+const {
+  brokers,
+  prefix,
+  model: modelFolder,
+  scratch,
+  clock,
+  scoresAlone = true,
+} = JSON.parse(configText) as FleetServiceConfig
 const now = (): number => simulatedAt(clock, Date.now())
 const logLine = (line: string): void => {
   console.error(`${service}: ${line}`)
@@ -69,7 +83,8 @@ const SERVICES: Record<Service, () => Promise<Started>> = {
   },
   async trainer() {
     const model = await openModel(modelFolder)
-    const trainer = createTrainer({ ...ports, model, learner: new ScriptedLearner() }, trainerConfig.parse({}))
+    const config = trainerConfig.parse({ scoresAlone })
+    const trainer = createTrainer({ ...ports, model, learner: new ScriptedLearner() }, config)
     await trainer.start()
     return trainer
   },

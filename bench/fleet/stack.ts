@@ -2,7 +2,7 @@
 import { mkdir, readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { encodeEvent, schemaTexts, type Event } from '@instar/events'
-import type { EventLog } from '@instar/log'
+import { announceUpgrade, type EventLog } from '@instar/log'
 import { openKafkaLog, setupKafka } from '@instar/log/kafka/index'
 import { openModel } from '@instar/policy'
 import { lineStarted } from '../../test/kit/projected-history.ts'
@@ -17,9 +17,11 @@ const PROGRAM = join(import.meta.dirname, 'service.ts')
 
 /** A gateway that reads and gets no request. */
 export const ONLOOKER = 'gateway without requests'
+/** Beside the trainer, which reads `scores` alone; only where there is one gateway. */
+export const READER = 'trainer that reads turns'
 export const BROKER = 'broker'
 export const POSTGRES = 'PostgreSQL'
-export type SubjectName = Service | typeof ONLOOKER | typeof BROKER | typeof POSTGRES
+export type SubjectName = Service | typeof ONLOOKER | typeof READER | typeof BROKER | typeof POSTGRES
 
 type Process = { name: SubjectName; process: ServiceProcess; scratch: string }
 /** Since the start of the processes, one value for each process of the subject. `writtenBytes`: to disk, as the kernel counts. */
@@ -28,6 +30,8 @@ export type Reading = Map<SubjectName, { cpuMs: number[]; megabytes: number[]; w
 export type FleetStack = {
   log: EventLog
   urls: string[]
+  /** Starts the trainers. They leave `turns` only at a start on a log with scores. */
+  startTrainers(): Promise<void>
   /** Resolves when PostgreSQL has all that is on the log. */
   projected(): Promise<unknown>
   read(): Promise<Reading>
@@ -77,19 +81,20 @@ const startFrozenLine = async (log: EventLog, at: number): Promise<void> => {
   )
 }
 
-/** n gateways and n scorers, a trainer, a publisher and projections; beside a single gateway the onlooker. */
+/** n gateways and n scorers, a publisher and projections; beside a single gateway the onlooker. */
 export const startStack = async (options: StackOptions): Promise<FleetStack> => {
   const { brokers, brokerPid, prefix, folder, gateways, clock } = options
   await setupKafka({ brokers, prefix })
   const log = await openLog(brokers, prefix)
   await startFrozenLine(log, clock.simulatedStart)
+  await announceUpgrade(log, 'bench', clock.simulatedStart, new AbortController().signal)
   const processes: Process[] = []
   let started = 0
-  const start = async (name: SubjectName, service: Service): Promise<Process> => {
+  const start = async (name: SubjectName, service: Service, scoresAlone = true): Promise<Process> => {
     const scratch = join(folder, `${service}-${started++}`)
     // PostgreSQL may run as another user, which must reach its data.
     await mkdir(scratch, { recursive: true, mode: 0o711 })
-    const config: FleetServiceConfig = { brokers, prefix, model: MODEL, scratch, clock }
+    const config: FleetServiceConfig = { brokers, prefix, model: MODEL, scratch, clock, scoresAlone }
     const process = { name, process: await startProgram(PROGRAM, service, config), scratch }
     processes.push(process)
     return process
@@ -97,13 +102,16 @@ export const startStack = async (options: StackOptions): Promise<FleetStack> => 
   for (let i = 0; i < gateways; i += 1) await start('gateway', 'gateway')
   if (gateways === 1) await start(ONLOOKER, 'gateway')
   for (let i = 0; i < gateways; i += 1) await start('scorer', 'scorer')
-  await start('trainer', 'trainer')
   await start('publisher', 'publisher')
   const projections = await start('projections', 'projections')
 
   return {
     log,
     urls: processes.filter(({ name }) => name === 'gateway').map(({ process }) => process.url),
+    async startTrainers() {
+      await start('trainer', 'trainer')
+      if (gateways === 1) await start(READER, 'trainer', false)
+    },
     projected: () => projections.process.settled(),
     async read() {
       const reading: Reading = new Map()

@@ -1,5 +1,5 @@
 /** `instar archive cut` on its own broker: each partition begins at its own record, and what reads on goes on from there. */
-import { schemaTexts } from '@instar/events'
+import { decodeRecord, encodeEvent, schemaTexts, type ScoresEvent } from '@instar/events'
 import {
   Archive,
   cutLog,
@@ -14,16 +14,18 @@ import {
 import { openKafkaLog, type KafkaLog } from '@instar/log/kafka/index'
 import { readSettings } from '@instar/process'
 import { publisherFold } from '@instar/publisher'
-import { scorerFold } from '@instar/scorer'
+import { createScorer, scorerConfig, scorerFold, type Judge } from '@instar/scorer'
 import { auditFold, neededTurns, trainerFold } from '@instar/trainer'
 import { Kafka, logLevel, Partitioners } from 'kafkajs'
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { instar } from '../kit/cli.ts'
 import { all } from '../kit/event-log/harness.ts'
 import { startRig, USER } from '../kit/gateway.ts'
 import { longHistory } from '../kit/long-history.ts'
+import { captured } from '../kit/scored-history.ts'
 import { startKafka, type KafkaCluster } from '../kit/stack/kafka.ts'
 import { addresses, temporaryFolder } from '../kit/stack.ts'
 
@@ -112,6 +114,54 @@ const startsOnCutLog = async (log: KafkaLog, checkpoints: string, session: strin
   }
 }
 
+const judge: Judge = {
+  id: 'scripted',
+  needsNextState: true,
+  judge: ({ answer }) => Promise.resolve({ value: 1, note: answer, hint: null }),
+}
+
+/** The turns of the history are of 1970, which is no reason to close their sessions. */
+const config = scorerConfig.parse({ idleMs: Number.MAX_SAFE_INTEGER })
+
+/** One life of a scorer on its disk, until all is judged. Returns what it said of its snapshot. */
+const scorerLife = async (log: KafkaLog): Promise<string[]> => {
+  const lines: string[] = []
+  const snapshots = openSnapshots(join(folder.path, 'scorer'), { logLine: (line) => void lines.push(line) })
+  const errors: Error[] = []
+  const onFatal = (error: Error): void => void errors.push(error)
+  const scorer = createScorer({ log, snapshots, judges: [judge], now: Date.now, onFatal }, config)
+  try {
+    await scorer.start()
+    while (!(await scorer.settled())) await setImmediate()
+  } finally {
+    await scorer.stop()
+    await log.close()
+  }
+  deepEqual(errors, [])
+  return lines
+}
+
+/** Two turns of a session, the first of which is to be judged. */
+const SPOKEN = ['Is it cut?', 'Thanks'].map((content, i) =>
+  encodeEvent(
+    captured({
+      session: 'spoken',
+      messages: [
+        { role: 'user', content: 'Is it cut?' },
+        ...(i === 0
+          ? []
+          : [
+              { role: 'assistant' as const, content: 'It is.' },
+              { role: 'user' as const, content },
+            ]),
+      ],
+      answer: i === 0 ? 'It is.' : 'Good.',
+      at: Date.now() + i,
+      policy: 'policy',
+    }),
+  ),
+)
+
 type Cut = {
   unarchived: { records: number; first: unknown[] }
   record: string | null
@@ -155,6 +205,7 @@ test(
     const { turns: before } = handled
     equal(before, 800)
     await done(['setup', '--upgraded'])
+    await scorerLife(await open())
     await done(['checkpoint', 'scorer', 'trainer', 'publisher', 'gateway', 'audit'])
     await done(['archive', '--to', place])
     const planned = (await done(['archive', 'cut', '--from', place, '--dry-run'])) as Cut
@@ -185,6 +236,14 @@ test(
     equal(handled.turns, 801)
     await follower.stop()
     await startsOnCutLog(await open(), readSettings(env, '/').checkpoints, newest!.key)
+    const scoredUntil = await log.ends(['scores'])
+    await log.append(SPOKEN)
+    deepEqual(await scorerLife(await open()), [])
+    const scores = await all(log.read('scores', { from: scoredUntil }))
+    deepEqual(
+      scores.map((record) => decodeRecord(record).event as ScoresEvent).map(({ type, session }) => [type, session]),
+      [['TurnScored', 'spoken']],
+    )
     const again = (await done(['archive', 'cut', '--from', place])) as Cut
     deepEqual([again.record, again.completed], [null, false])
     await done(['verify', 'all', '--from-checkpoint', '--digests'])

@@ -141,7 +141,7 @@ export class Snapshot {
     const problem = await this.#files.mismatch(file, log, this.#positions, this.left.without(topics))
     if (problem !== null) {
       this.left.read(null)
-      if (await this.#files.left(file)) this.#positions.clear()
+      if (await this.#files.replacedIfOther(file)) this.#positions.clear()
       else await this.#reopened()
       this.#files.says(problem || this.#files.whyEmpty(), await this.#fromCheckpoint(log, topics))
       this.#isFolding = this.#files.hasOthers && this.#positions.size === 0

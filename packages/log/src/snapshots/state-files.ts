@@ -52,7 +52,7 @@ export class StateFiles {
    * Whether the file has the state of another version, which could not be migrated: then a new file replaces it, and it stays
    * beside this one.
    */
-  async left(file: FoldFile): Promise<boolean> {
+  async replacedIfOther(file: FoldFile): Promise<boolean> {
     const written = versionIn(file)
     if (written === null || written === versionText(this.#version)) return false
     this.#others.push(file.path)
