@@ -1,4 +1,7 @@
-/** Topics that a stored state folds no more: it has no position in them, and a cut of one is no fault of it. */
+/**
+ * Topics that a stored state folds no more: it has no position in them, and a cut of one is no fault of it. They are in the row of the
+ * positions, so that no damage of the file takes one for a topic that was never read.
+ */
 import type { Topic } from '@instar/events/flow'
 import type { FoldFile } from './file.ts'
 
@@ -9,11 +12,6 @@ export class LeftTopics {
   read(file: FoldFile | null): void {
     this.#topics.clear()
     for (const topic of leftIn(file)) this.#topics.add(topic)
-  }
-
-  /** With the snapshot that is being written. */
-  write(file: FoldFile): void {
-    if (this.#topics.size > 0) file.setMeta('left', JSON.stringify([...this.#topics]))
   }
 
   add(topic: Topic): void {
@@ -31,7 +29,10 @@ export class LeftTopics {
 
 const leftIn = (file: FoldFile | null): Topic[] => {
   try {
-    return JSON.parse(file?.meta('left') ?? '[]') as Topic[]
+    const reached = JSON.parse(file?.meta('reached') ?? '[]') as [Topic, unknown][]
+    const left = reached.flatMap(([topic, partitions]) => (partitions === null ? [topic] : []))
+    // Where builds of 2026-11-29 have them.
+    return left.length > 0 ? left : (JSON.parse(file?.meta('left') ?? '[]') as Topic[])
   } catch {
     return []
   }

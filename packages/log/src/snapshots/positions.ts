@@ -21,8 +21,16 @@ export const reachedOf = (positions: Positions): ReachedPosition[] =>
     [...partitions].map(([partition, { next, id }]) => ({ topic, partition, next, record: id })),
   )
 
-/** With the snapshot that is being written. `countOf`: partitions of a topic. */
-export const writePositions = (file: FoldFile, positions: Positions, countOf: (topic: Topic) => number): void => {
-  file.setMeta('reached', JSON.stringify(Array.from(positions, ([topic, partitions]) => [topic, [...partitions]])))
+/** With the snapshot that is being written. `left`: topics that the state folds no more. `countOf`: partitions of a topic. */
+export const writePositions = (
+  file: FoldFile,
+  positions: Positions,
+  left: readonly Topic[],
+  countOf: (topic: Topic) => number,
+): void => {
+  const reached = Array.from(positions, ([topic, partitions]) => [topic, [...partitions]] as const)
+  file.setMeta('reached', JSON.stringify([...reached, ...left.map((topic) => [topic, null])]))
+  // For builds of 2026-11-29, where a deploy is taken back.
+  if (left.length > 0) file.setMeta('left', JSON.stringify(left))
   file.setMeta('partitions', countsText(positions.keys(), countOf))
 }

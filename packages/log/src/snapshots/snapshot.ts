@@ -278,8 +278,7 @@ export class Snapshot {
       file.begin()
       await inSlices(flatten(changes), (step) => step())
       file.setMeta('version', versionText(this.#version))
-      writePositions(file, this.#positions, this.#counts)
-      this.left.write(file)
+      writePositions(file, this.#positions, this.left.list(), this.#counts)
       file.commit()
     } catch (error) {
       file.rollback()

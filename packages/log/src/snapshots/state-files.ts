@@ -131,8 +131,8 @@ export class StateFiles {
 
 const readPositions = (file: FoldFile, positions: Positions): void => {
   positions.clear()
-  const reached = JSON.parse(file.meta('reached') ?? '') as [Topic, [number, PartitionPosition][]][]
-  for (const [topic, partitions] of reached) positions.set(topic, new Map(partitions))
+  const reached = JSON.parse(file.meta('reached') ?? '') as [Topic, [number, PartitionPosition][] | null][]
+  for (const [topic, partitions] of reached) if (partitions) positions.set(topic, new Map(partitions))
 }
 
 /** Null for a file without one, or that cannot be read. */
