@@ -207,6 +207,19 @@ const answers = (world: World, history: Past, says: Says): void => {
   says(new Set(requests).size === requests.length, `a command counts twice: ${requests.join()}`)
 }
 
+/** Of each turn that a batch may take, scores say the same outcome and abort as the turns themselves. */
+const sameRewards = (history: Past, ofTrainer: Past, says: Says): void => {
+  const ofLog = new Map(waitingFor(history, POLICY).map(({ turn }) => [turn.event.turn, turn]))
+  for (const { turn, score } of waitingFor(ofTrainer, POLICY)) {
+    const { event } = turn
+    if (score === null || event.type === 'TurnAborted' || !event.trainable) continue
+    const [told, real] = [turn, ofLog.get(event.turn)].map((one) =>
+      JSON.stringify([one?.outcome?.id ?? null, (one?.discardedBy ?? null) === null]),
+    )
+    says(told === real, `scores say of ${event.turn}, which waits for a batch, ${told}, the turns ${real}`)
+  }
+}
+
 /** No process has work left. `ofTrainer`: as the trainer knows the history that seals. */
 const settled = (world: World, history: Past, ofTrainer: Past, says: Says): void => {
   const line = history.line(POLICY)
@@ -242,6 +255,7 @@ const settled = (world: World, history: Past, ofTrainer: Past, says: Says): void
         )
     }
   }
+  sameRewards(history, ofTrainer, says)
   const { batches } = history.training(POLICY)
   const last = batches.at(-1)
   const isJudged = (update: string): boolean => line.verdicts.some(({ event }) => event.update === update)

@@ -22,6 +22,8 @@ export const toldOf = (
   const discarded = new Map<string, string>()
   const [scored, covered, awaited] = [new Set<string>(), new Set<string>(), new Set<string>()]
   const closings = [...before.closings]
+  const isCovered = (id: string): boolean =>
+    covered.has(id) || before.turns.some(({ event, outcome: covers }) => event.turn === id && covers !== null)
   let order = ids()
   let { isClosed, outcome } = before
   let isTold = false
@@ -40,12 +42,13 @@ export const toldOf = (
         outcome = { value: event.outcome, id: event.closing, at: event.endedAt! } satisfies Outcome
         endedAs = event.task
       }
+      const news = event.turns.filter((turn) => isKnown(turn) && !isCovered(turn))
       for (const turn of event.turns) {
         covered.add(turn)
         if (!scored.has(turn)) awaited.add(turn)
       }
       if (isNews) closings.push({ id, at })
-      order = isNews ? ids() : [...order.filter((turn) => !event.turns.includes(turn)), ...event.turns.filter(isKnown)]
+      order = isNews ? ids() : [...order.filter((turn) => !news.includes(turn)), ...news]
     } else if (scores.get(event.turn)!.counted.includes(fact as Fact<ScoresEvent>)) {
       scored.add(event.turn)
       awaited.delete(event.turn)

@@ -175,7 +175,10 @@ export const evolveEnded = (state: ToldState, event: EpisodeEnded): void => {
   // A further part of the end that counted, or what `turns` has shown already.
   if (!isFirst && (value === null || session.outcome?.record !== closing)) return
   const covered = value === null ? [] : event.turns.filter((turn) => sessionOfTurn(turn) === id)
-  const moved = isFirst ? session.turns.map(({ turn }) => turn) : covered
+  // One that is repeated leaves the order of the turns as it is.
+  const moved = isFirst
+    ? session.turns.map(({ turn }) => turn)
+    : covered.filter((turn) => turns.get(turn)?.outcomeBy !== closing)
   moveTurns(state, moved, () => {
     session.closed = true
     if (value !== null) session.outcome ??= { value, record: closing, task, at: endedAt ?? event.at }
