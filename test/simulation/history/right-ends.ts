@@ -3,6 +3,7 @@ import type { EpisodeEnded } from '@instar/events'
 import type { Decided } from './decision.ts'
 import type { Past } from './past.ts'
 import { isCaughtUp } from './right-scores.ts'
+import { rewardOf } from './scores.ts'
 import type { Session } from './session.ts'
 
 type Says = (holds: boolean, problem: string) => void
@@ -33,6 +34,16 @@ export const rightEnd = (
   says(
     outcome ? said.closing === outcome.id : closed.includes(said.closing),
     `ends ${said.session} by ${said.closing}, which did not end it`,
+  )
+  const scores = past.scores(said.policy)
+  const untold = turns.filter(({ event, shown, discardedBy }) => {
+    const score = scores.get(event.turn)
+    const isJudged = shown && event.kind === 'main' && event.type === 'TurnCaptured' && event.trainable
+    return discardedBy !== null && isJudged && (score === undefined || rewardOf(score) !== null)
+  })
+  says(
+    untold.length === 0,
+    `ends ${said.session}, of which no score says yet that ${untold[0]?.event.turn} was aborted`,
   )
   const covered = turns.filter(
     ({ event, outcome: covers }) =>

@@ -273,6 +273,10 @@ export const MUTANTS: readonly Mutant[] = [
       'an outcome covers turns that are not scored',
       ['turn.outcomeBy === closing && isJudged(turn)', 'turn.outcomeBy === closing'],
     ],
+    endBeforeAbort: [
+      'an aborted episode ends before scores say of its turns that it was aborted',
+      ['isAbortUntold(state, session) ? [] : missingOf(state, session)', 'missingOf(state, session)'],
+    ],
   }),
   ...of('services/scorer/src/core/episode-begins.ts', {
     begunUnsaid: [

@@ -422,6 +422,29 @@ for (const abortsFirst of [false, true])
     assert.deepEqual([...scene.state.needed], [])
   })
 
+test('the end of an aborted episode follows the skips of its turns: in between, one with a score would be trained on', () => {
+  const scene = new Scene()
+  scene.read({ ...first, task: 'sums' }, { ...second, task: 'sums' })
+  const score = judged(scene.state, scene.request(), GOOD, 100)
+  assert.ok(score?.do === 'append')
+  scene.read({ type: 'SessionClosed', session: 's', open: [second.turn], why: 'client', at: 30, discarded: true })
+  const next = (): Event[] => scene.decide().flatMap((output) => (output.do === 'append' ? [output.event] : []))
+  const saysOf = (events: readonly Event[]): unknown[] =>
+    events.map((event) => (event.type === 'TurnSkipped' ? [event.turn, event.reason] : event.type))
+  const skip = next()
+  assert.deepEqual(saysOf(skip), [[second.turn, 'discarded']], 'the score of the first turn is on its way')
+  scene.read(...skip)
+  assert.deepEqual(next(), [])
+  scene.read(score.event)
+  const last = next()
+  assert.deepEqual(saysOf(last), [[first.turn, 'discarded']])
+  scene.read(...last)
+  const end = next()
+  assert.deepEqual(saysOf(end), ['EpisodeEnded'])
+  scene.read(...end)
+  assert.deepEqual([next(), scene.state.ending.sessions.size], [[], 0])
+})
+
 test('a hint with a negation is kept only on a line whose base obeys negations', () => {
   const forbids: Judged = { ...BAD, hint: 'Answer without a list.' }
   const hintOn = (settings: Record<string, number> | null, result = forbids): unknown => {

@@ -75,6 +75,10 @@ test('an episode that is closed without an outcome ends without one, and once mo
 test('an aborted episode ends without an outcome; a session without a task and without an outcome is no episode', () => {
   const scene = new Scene()
   const [, aborted] = scene.read(one, closed({ open: [], discarded: true }))
+  assert.deepEqual(scene.ends(), [], 'its turn is skipped first')
+  const { turn: id, session, policy, version, subject } = one
+  const facts = { turn: id, session, policy, version, subject, verdicts: [], cause: aborted!, rank: null, at: 35 }
+  scene.read({ type: 'TurnSkipped', reason: 'discarded', ...facts })
   assert.deepEqual([scene.ends()[0]?.closing, scene.ends().length], [aborted, 0])
   const plain = new Scene()
   plain.read(turn('1', null), closed())

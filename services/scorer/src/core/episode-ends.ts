@@ -15,8 +15,15 @@ import {
   type TurnsState,
   type Versions,
 } from '@instar/events'
-import { appendMissing, readBack, setMissing, type MissingRecords, type RecordKind } from './missing-records.ts'
-import { isJudged } from './need.ts'
+import {
+  appendMissing,
+  lookAtOne,
+  readBack,
+  setMissing,
+  type MissingRecords,
+  type RecordKind,
+} from './missing-records.ts'
+import { isJudged, needOf, type ScoredTurns } from './need.ts'
 
 export type EndingState = {
   turns: TurnsState
@@ -86,19 +93,39 @@ export const evolveEnd = (state: EndingState, logged: Logged<EpisodeEnded>): Fol
   return outcome
 }
 
+/** After a skip of a turn of an aborted session. */
+export const abortTold = ({ ending }: Pick<EndingState, 'ending'>, session: string): void => lookAtOne(ending, session)
+
 const look = (state: EndingState, session: SessionState): void =>
   setMissing(state.ending, session.session, missingOf(state, session).length > 0)
 
 const missingOf = (state: EndingState, session: SessionState): Omit<EpisodeEnded, 'at'>[] =>
   endsOf(session).filter((one) => isMissing(state.ends.get(one.policy), one))
 
+/** How many first turns of a session were discarded and have a score that says so: they need no further look. */
+const told = new WeakMap<SessionState, number>()
+
+/** Whether a turn of an aborted session has no score yet that says so: behind the session's end its reward would be that of a single turn. */
+const isAbortUntold = (state: ScoredTurns, session: SessionState): boolean => {
+  const { turns } = session
+  const isUntold = (turn: TurnState): boolean => turn.discardedBy !== null && needOf(state, turn) !== null
+  let first = told.get(session) ?? 0
+  for (let turn = turns[first]; turn && turn.discardedBy !== null && !isUntold(turn); turn = turns[first]) first += 1
+  told.set(session, first)
+  return turns.slice(first).some(isUntold)
+}
+
 export const endEpisodes = (
-  state: EndingState,
+  state: EndingState & ScoredTurns,
   now: number,
   assigned: (partition: number) => boolean,
   most?: number,
 ): { do: 'append'; record: string; event: EpisodeEnded }[] => {
-  const kind: RecordKind<EpisodeEnded> = { type: 'EpisodeEnded', nameOf, of: (session) => missingOf(state, session) }
+  const kind: RecordKind<EpisodeEnded> = {
+    type: 'EpisodeEnded',
+    nameOf,
+    of: (session) => (isAbortUntold(state, session) ? [] : missingOf(state, session)),
+  }
   return appendMissing(state, state.ending, kind, now, assigned, most)
 }
 

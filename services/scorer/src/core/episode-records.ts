@@ -3,6 +3,9 @@ import type { EpisodeRecord, FoldOutcome, Logged, TurnsEvent } from '@instar/eve
 import { beginEpisodes, endBegun, evolveBegin, noteBegin, type BeginningState } from './episode-begins.ts'
 import { endEpisodes, evolveEnd, noteEnd, type EndingState } from './episode-ends.ts'
 import { forgetAppended, hasMissing, isComplete, lookAtMissing } from './missing-records.ts'
+import type { ScoredTurns } from './need.ts'
+
+export { abortTold } from './episode-ends.ts'
 
 export type EpisodeState = BeginningState & EndingState
 
@@ -36,7 +39,7 @@ export const areRecorded = ({ beginning, ending, versions }: EpisodeState): bool
 
 /** The records in the assigned partitions that are missing and not on their way, some `most` at most. */
 export const episodeRecords = (
-  state: EpisodeState,
+  state: EpisodeState & ScoredTurns,
   now: number,
   assigned: (partition: number) => boolean,
   most: number,

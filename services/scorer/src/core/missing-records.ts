@@ -46,6 +46,11 @@ export const lookAtMissing = ({ sessions, toLookAt }: MissingRecords): void => {
   for (const session of sessions) toLookAt.add(session)
 }
 
+/** Looks at a session again, if a record of it is missing. */
+export const lookAtOne = ({ sessions, toLookAt }: MissingRecords, session: string): void => {
+  if (sessions.has(session)) toLookAt.add(session)
+}
+
 /** Whether `appendMissing` has something to look at. Nothing is appended before all readers support the record. */
 export const hasMissing = (
   { toLookAt }: MissingRecords,

@@ -33,6 +33,7 @@ import { endPending, foldAsked, type AskedState } from './asked-alone.ts'
 import { foldClaim, type ClaimTable } from './claims.ts'
 import { countPending, foldSeen, type PendingSeen, type SeenTable } from './duplicates.ts'
 import {
+  abortTold,
   areRecorded,
   evolveEpisode,
   forgetEpisodes,
@@ -249,6 +250,7 @@ const evolveScores = (state: ScorerState, logged: Logged<ScoresEvent>): FoldOutc
     endPending(state.pendingAsked, event)
     if (work.seen !== undefined) countPending(state.pendingSeen, work.seen, -1)
   }
+  if (event.type === 'TurnSkipped' && event.reason === 'discarded') abortTold(state, event.session)
   // Looks again after another record won: feedback may still outrank it.
   touch(state, event.turn)
   return outcome
