@@ -10,6 +10,7 @@ import { logWith, openMemoryLog, openSnapshots, type EventLog } from '@instar/lo
 import { createPublisher, NO_PROBES, publisherConfig } from '@instar/publisher'
 import { createScorer, scorerConfig } from '@instar/scorer'
 import { createTrainer, trainerConfig, verify, type Trainer } from '@instar/trainer'
+import { allow } from '../kit/event-log/cutting.ts'
 import { captured, type Said } from '../kit/scored-history.ts'
 import { SCRIPTED_MODEL, ScriptedLearner } from '../kit/scripted-learner.ts'
 
@@ -187,6 +188,28 @@ test('of an episode that is aborted after its outcome nothing is trained on, als
   )
   await stop(trainer)
 })
+
+for (const topic of ['turns', 'scores'] as const)
+  test(`without the setting it goes on as it is where \`${topic}\` was cut, and says so`, async (t) => {
+    const { log, followed, lines, startTrainer, quiet, talk, batches, stop } = await open(t)
+    await talk()
+    await quiet(null)
+    const first = await startTrainer(true)
+    await quiet(first)
+    await first.stop()
+    // Of each partition the last record stays.
+    const ends = (await log.ends([topic]))[topic]!
+    const starts = Object.fromEntries(Object.entries(ends).map(([one, end]) => [one, Math.max(0, end - 1)]))
+    await allow(log, { [topic]: starts })
+    await log.cut!({ [topic]: starts })
+    const second = await startTrainer(false)
+    assert.deepEqual(followed, [WITHOUT_TURNS])
+    assert.match(lines.join('\n'), /goes on without turns .*training\.scoresAlone is off.* cut/)
+    await talk('task')
+    await quiet(second)
+    assert.equal((await batches()).length, PER_ROUND + 1)
+    await stop(second)
+  })
 
 test('a score that does not say what its turn is makes the next start read the turns, from which it is trained on', async (t) => {
   const { log, followed, lines, startTrainer, quiet, talk, batches, stop } = await open(t)

@@ -239,7 +239,9 @@ export const runDecider = <State, Decision extends { do: string }>(
       return ready && unread === null && (own === null || (agreed && own.catchingUp() === 0))
     },
     async start() {
-      const opened = await openState(log, snapshot, topics, (left) => options.opened?.(state, left) ?? null)
+      const onOpened = (left: readonly Topic[]): string | null => options.opened?.(state, left) ?? null
+      const say = (line: string): void => ports.snapshots?.logLine?.(`${name}: ${line}`)
+      const opened = await openState(log, snapshot, topics, onOpened, say)
       begun = opened.from
       followed = opened.followed
       signal.throwIfAborted()
