@@ -49,9 +49,11 @@ export const openFirst = async (
   const order = ours
     .map((one) => ({ ...one, used: lastUsed(one.path) }))
     .sort((a, b) => a.steps - b.steps || b.used - a.used)
-  for (const { path } of order) {
+  for (const { path, steps } of order) {
     const found = await opened(path, name)
-    if (found) return { ...found, others }
+    // A file of an earlier version beside it is that of a build that was put back for a time.
+    const earlier = order.filter((one) => one.steps > steps && one.steps < AFTER.unnamed)
+    if (found) return { ...found, others: [...others, ...earlier.map((one) => one.path)] }
   }
   return { file: await newFile(settings, name, version, others), others, problem: '' }
 }

@@ -149,6 +149,25 @@ test('a state that cannot be migrated stays, and the build that wrote it goes on
   assert.deepEqual([again.positions, again.note, again.lines], [AT, 'of 2', []])
 })
 
+test('the file of an earlier build that was put back for a time is removed a day later, also where its state could be migrated', async (t) => {
+  const { clock, life, dbs } = await setUp(t)
+  const migrating: StateVersion = { number: 2, migrations: { 1: () => undefined } }
+  await life(V1)
+  assert.equal((await life(migrating)).note, 'of 1')
+  assert.equal((await life(V1)).note, undefined)
+  const again = await life(migrating)
+  assert.deepEqual([again.note, again.others, again.files], ['of 2', 1, ['test.db', 'test.v1.db']])
+  assert.equal((await life(V1)).note, 'of 1')
+  clock.ahead = KEPT_MS / 2
+  await life(migrating)
+  clock.ahead = KEPT_MS
+  assert.equal((await life(migrating)).others, 1)
+  clock.ahead = 2 * KEPT_MS
+  const last = await life(migrating)
+  assert.deepEqual(last.lines, ['test: test.v1.db, which another build wrote, was not used for a day and is removed'])
+  assert.deepEqual([last.others, dbs()], [0, ['test.db']])
+})
+
 test('of two files of its version a process takes the one that was used last, and a state before a file without one', async (t) => {
   const { start, life, dbs } = await setUp(t)
   await life(V1)
