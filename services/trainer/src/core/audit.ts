@@ -2,7 +2,7 @@
  * Audit of batches: derives each batch again from the records that it names (turns, scores, baselines of the previous
  * batch, advantages, parent) and names the record of the first difference.
  */
-import { taskOf, updateLine, weightLine, type BatchSealed, type ScoresEvent } from '@instar/events'
+import { taskOf, updateLine, weightLine, type BatchSealed, type ScoresEvent, type SessionState } from '@instar/events'
 import type { AuditState } from './audit-state.ts'
 import { combine } from './baseline.ts'
 import { advantagesOf, outcomeOf } from './episodes.ts'
@@ -60,22 +60,30 @@ export const auditBatch = (
       return inBatch(`hint of turn ${item.turn}`)
     if (sealing.repeated.includes(item.turn)) return inBatch(`turn ${item.turn} is in an earlier batch`)
   }
-  const rewarded = sealed.items.map((item) => {
-    const { group = item.turn, key = null } = state.turns.turns.get(item.turn) ?? {}
-    const session = item.closing ? state.turns.sessions.get(item.session) : undefined
-    return { ...item, key, group, task: session ? taskOf(session) : null }
+  const derived = [taskOf, taskAtEnd].map((taskIn) => {
+    const rewarded = sealed.items.map((item) => {
+      const { group = item.turn, key = null } = state.turns.turns.get(item.turn) ?? {}
+      const session = item.closing ? state.turns.sessions.get(item.session) : undefined
+      return { ...item, key, group, task: session ? taskIn(session) : null }
+    })
+    const { items, after } = advantagesOf(rewarded, baselines, sealed.settings)
+    const wrong = sealed.items.findIndex(
+      (item, i) => items[i]?.baseline !== item.baseline || items[i]?.advantage !== item.advantage,
+    )
+    return { after, wrong }
   })
-  const derived = advantagesOf(rewarded, baselines, sealed.settings)
-  const wrong = sealed.items.findIndex(
-    (item, i) => derived.items[i]?.baseline !== item.baseline || derived.items[i]?.advantage !== item.advantage,
-  )
+  const { after, wrong } = derived.find((one) => one.wrong < 0) ?? derived[0]!
   if (wrong >= 0) return inBatch(`advantage of turn ${sealed.items[wrong]?.turn}`)
-  if (JSON.stringify(derived.after) !== JSON.stringify(sealed.baselines)) return inBatch('baselines')
+  if (JSON.stringify(after) !== JSON.stringify(sealed.baselines)) return inBatch('baselines')
   const parent = weightLine(state.weights, sealed.policy).versions.get(sealed.parent.version)
   if (!parent || parent.adapter !== sealed.parent.adapter || parent.state !== sealed.parent.state)
     return inBatch(`parent version ${sealed.parent.version}`)
   return null
 }
+
+/** As `taskOf`, without turns behind the end, of which the batch may have been sealed before they named the task. */
+const taskAtEnd = ({ outcome, turns }: SessionState): string =>
+  taskOf({ outcome, turns: turns.filter(({ outcomeBy }) => outcomeBy !== null) })
 
 /** Whether a reward is not that of the score and the outcome that its item names, or the outcome is not on the log. */
 const auditReward = (

@@ -1,7 +1,7 @@
 /** Episodes: rewards of turns from their own scores and the outcome, groups of a task, and their advantages. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { hintOf, type BatchSealed, type Event, type Logged } from '@instar/events'
+import { hintOf, type BatchSealed, type Event, type Logged, type TurnCaptured } from '@instar/events'
 import { auditBatches } from './audit.ts'
 import { evolveAudit, initialAudit } from './audit-state.ts'
 import { hasSignal } from './batch.ts'
@@ -176,6 +176,36 @@ test('the audit derives rewards and advantages of episodes again, and names the 
       : event,
   )
   assert.deepEqual(tampered, [['BatchSealed', (tampered[0] as string[])[1]]])
+})
+
+test('the audit knows that turns behind the end of an episode may name its task before its batch is sealed, or after', () => {
+  for (const namedFirst of [true, false]) {
+    const line = new EpisodeLine()
+    const names = ['a', 'b']
+    for (const [at, name] of names.entries()) {
+      line.turns(name, [1, -1], { task: null })
+      line.end(name, at === 0 ? -1 : 1)
+    }
+    const name = (): void => {
+      for (const one of names) {
+        const { event } = line.records.find(
+          ({ event: { type }, key }) => type === 'TurnCaptured' && key === sessionOf(one),
+        )!
+        line.read({ ...(event as TurnCaptured), turn: `${sessionOf(one)}.${'9'.repeat(32)}`, task: 'later', at: 9 })
+      }
+    }
+    if (namedFirst) name()
+    const sealed = line.seal(SETTINGS)
+    assert.equal(sealed?.items.length, 4)
+    if (!namedFirst) name()
+    const state = initialAudit('policy')
+    for (const logged of line.records) evolveAudit(state, logged)
+    assert.deepEqual(
+      [...auditBatches(state)].map(({ difference }) => difference?.what ?? null),
+      [null],
+      `named ${namedFirst ? 'before' : 'after'} the batch`,
+    )
+  }
 })
 
 test('any order of reading topics gives the same batch', () => {
