@@ -163,7 +163,8 @@ const once = (decisions: readonly Decided[], says: Says): void => {
 
 const thing = (event: Event): string | null =>
   event.type === 'TurnScored' || event.type === 'TurnSkipped' || event.type === 'ScoreRevised'
-    ? `${event.policy} scores ${event.turn} for ${event.cause}`
+    ? // An abort is said with a rank once it is found that the turn has a score.
+      `${event.policy} scores ${event.turn} for ${event.cause}${event.rank === null ? '' : ' ranked'}`
     : event.type === 'SessionClosed' && event.why === 'idle'
       ? `closes ${event.open.join()}`
       : event.type === 'EpisodeEnded'

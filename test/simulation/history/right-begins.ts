@@ -61,7 +61,9 @@ export const rightRest = (
       .flatMap((one) => (one.life === life && one.event.type === 'EpisodeBegun' ? [one.event] : []))
     const begun = [...sent.filter((event) => event.session === name), past.begins(policy).get(name)?.event]
     says(
-      past.ends(policy).has(name) || begun.some((event) => event?.task === session.task),
+      // Another scorer may have read a turn that names the task.
+      past.ends(policy).has(name) ||
+        begun.some((event) => event && (event.task === session.task || session.task === '')),
       `${writer} rests, and the episode ${name} has not begun on scores as one of ${session.task}`,
     )
   }
