@@ -80,7 +80,8 @@ export class TurnFinder {
   ): Promise<TurnPosition | undefined> {
     const partition = partitionOf(session, this.#log.partitions('turns'))
     let first: number | undefined
-    for await (const [record] of readHeld(this.#log, 'turns', { partition, from: { time: since }, maxBatch: 1 })) {
+    const one = { partition, from: { time: since }, maxBatch: 1, maxBytes: READ_BYTES }
+    for await (const [record] of readHeld(this.#log, 'turns', one)) {
       first = record?.offset
       break
     }
