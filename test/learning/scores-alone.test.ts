@@ -250,29 +250,16 @@ const SCORE = {
   hintJudge: null,
 }
 
-test('verify computes the updates of a trainer that read scores alone again', async (t) => {
-  const { log, followed, startTrainer, quiet, talk, batches, stop } = await open(t)
-  await talk('task')
-  await quiet(null)
-  const trainer = await startTrainer(true)
-  assert.deepEqual(followed, [ALL, WITHOUT_TURNS])
-  await quiet(trainer)
-  assert.deepEqual(
-    (await batches()).map(({ items }) => items.length),
-    [TURNS * CONVERSATIONS],
-  )
-  await stop(trainer)
-  const report = await verify({ log, learner: new ScriptedLearner(), model: SCRIPTED_MODEL }, 'policy', null)
-  assert.deepEqual([report.batches.length, report.ok], [1, true])
-})
-
-test('turns behind records of a clock that was ahead are trained on, and verify computes the same', async (t) => {
-  const { log, followed, startTrainer, quiet, talk, batches, stop } = await open(t)
-  const ahead = Date.now() + 24 * 3_600_000
-  const early = Array.from({ length: 64 }, (_, n) =>
-    captured({ session: `ahead${n}`, messages: [{ role: 'user', content: 'x' }], answer: 'y', at: ahead }),
-  )
-  await log.append(early.map((event) => encodeEvent(event)))
+/** A group of episodes is trained on without `turns`, as one batch, and computed again without a difference. */
+const trainsAndVerifies = async ({
+  log,
+  followed,
+  startTrainer,
+  quiet,
+  talk,
+  batches,
+  stop,
+}: Awaited<ReturnType<typeof open>>): Promise<void> => {
   await talk('task')
   await quiet(null)
   const trainer = await startTrainer(true)
@@ -285,4 +272,18 @@ test('turns behind records of a clock that was ahead are trained on, and verify 
   await stop(trainer)
   const report = await verify({ log, learner: new ScriptedLearner(), model: SCRIPTED_MODEL }, 'policy', null)
   assert.deepEqual([report.batches.map(({ difference }) => difference), report.ok], [[null], true])
+}
+
+test('verify computes the updates of a trainer that read scores alone again', async (t) => {
+  await trainsAndVerifies(await open(t))
+})
+
+test('turns behind records of a clock that was ahead are trained on, and verify computes the same', async (t) => {
+  const opened = await open(t)
+  const ahead = Date.now() + 24 * 3_600_000
+  const early = Array.from({ length: 64 }, (_, n) =>
+    captured({ session: `ahead${n}`, messages: [{ role: 'user', content: 'x' }], answer: 'y', at: ahead }),
+  )
+  await opened.log.append(early.map((event) => encodeEvent(event)))
+  await trainsAndVerifies(opened)
 })
