@@ -86,6 +86,7 @@ const SERVICES: Record<Service, () => Promise<Started>> = {
     const config = trainerConfig.parse({ scoresAlone })
     const trainer = createTrainer({ ...ports, model, learner: new ScriptedLearner() }, config)
     await trainer.start()
+    if (scoresAlone !== (trainer.state.reads === 'scores')) throw new Error(`the trainer reads ${trainer.state.reads}`)
     return trainer
   },
   async publisher() {

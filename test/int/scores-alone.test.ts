@@ -37,10 +37,11 @@ const episode = (session: string, version: number): TurnCaptured[] => {
   })
 }
 
-const ended = ([first]: readonly TurnCaptured[], n: number, last: TurnCaptured): Event => ({
+/** By the last turn of the `n`-th episode of a group. */
+const ended = ({ session, turn }: TurnCaptured, n: number): Event => ({
   type: 'SessionClosed',
-  session: first!.session,
-  open: [last.turn],
+  session,
+  open: [turn],
   why: 'client',
   at: Date.now(),
   outcome: n % 2 === 0 ? 1 : -1,
@@ -113,7 +114,7 @@ test(
       // The last turn has no next state.
       await until('TurnScored', rounds * EPISODES * (TURNS - 1))
       await meanwhile()
-      await append(episodes.map((own, n) => ended(own, n, own.at(-1)!)))
+      await append(episodes.map((own, n) => ended(own.at(-1)!, n)))
       groups.push(episodes.flatMap((own) => own.map(({ turn }) => turn)).toSorted())
       await until('EpisodeEnded', rounds * EPISODES)
     }
